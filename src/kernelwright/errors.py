@@ -1,0 +1,81 @@
+"""Every error that the project raises on purpose: what happened, with which value, and what to do next."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """The names in `known` closest to `name`, best first; empty when none is close."""
+    return difflib.get_close_matches(name.lower(), sorted(known), n=limit, cutoff=0.5)
+
+
+class KernelwrightError(Exception):
+    """Base of all errors raised on purpose; its text is meant for the person at the terminal."""
+
+
+class UnknownNameError(KernelwrightError, LookupError):
+    """A name that is not known: an operator, workload, dtype, backend, run or parameter."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        options = sorted(known)
+        self.kind = kind
+        self.name = name
+        self.nearest = nearest(name, options)
+        hint = f"did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else ""
+        listed = ", ".join(options) if options else "none is registered"
+        super().__init__(f"unknown {kind} {name!r}; {hint + ' ' if hint else ''}known: {listed}")
+
+
+class BackendUnavailableError(KernelwrightError):
+    """A backend that exists but cannot be used here, with the reason."""
+
+    def __init__(self, backend: str, reason: str) -> None:
+        self.backend = backend
+        self.reason = reason
+        super().__init__(f"backend {backend!r} is not available here: {reason}")
+
+
+class UnsupportedCallError(KernelwrightError, TypeError):
+    """No implementation that may be used supports this call; `refusals` says why for each."""
+
+    def __init__(self, operator: str, refusals: Sequence[tuple[str, str]]) -> None:
+        self.operator = operator
+        self.refusals = tuple(refusals)
+        reasons = "; ".join(f"{who}: {why}" for who, why in refusals) or "no implementation is registered"
+        super().__init__(f"no implementation of {operator!r} supports this call ({reasons})")
+
+
+class KernelCallError(KernelwrightError, RuntimeError):
+    """A native kernel returned an error code."""
+
+
+class NoCompilerError(KernelwrightError):
+    """No usable C++ compiler was found."""
+
+
+class BuildError(KernelwrightError):
+    """A kernel that did not build. `status` is `build_failed` or `build_timeout`; `log` is the full output."""
+
+    def __init__(self, status: str, what: str, command: str, log: str) -> None:
+        self.status = status
+        self.command = command
+        self.log = log
+        first = "\n".join(line for line in log.strip().splitlines()[:12])
+        super().__init__(f"{what}: {status.replace('_', ' ')}\n{first}\ncommand: {command}")
+
+
+class FileFormatError(KernelwrightError):
+    """A file of ours that cannot be read: cut short, of another schema, or not ours at all."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+class UsageError(KernelwrightError, ValueError):
+    """A call or command line that makes no sense; the text says what would."""

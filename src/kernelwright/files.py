@@ -1,0 +1,77 @@
+"""Files of ours: written atomically, with a schema version, locked while shared, set aside when broken."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelwright.errors import FileFormatError
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Write `content` to `path` so that a reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode() if isinstance(content, str) else content
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, schema: str, version: int, payload: Mapping[str, Any]) -> None:
+    """Write `payload` with its schema name and version, readable by a person."""
+    document = {"schema": schema, "version": version, **payload}
+    write_atomic(path, json.dumps(document, indent=1, sort_keys=False) + "\n")
+
+
+def read_json(path: Path, schema: str, version: int) -> dict[str, Any]:
+    """Read what `write_json` wrote.
+
+    Raises FileFormatError when the file is cut short, of another schema, or newer than `version`;
+    FileNotFoundError when it is not there.
+    """
+    try:
+        document = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(path, f"not valid JSON ({error})") from error
+    if not isinstance(document, dict) or document.get("schema") != schema:
+        found = document.get("schema") if isinstance(document, dict) else type(document).__name__
+        raise FileFormatError(path, f"expected schema {schema!r}, found {found!r}")
+    if document.get("version") != version:
+        raise FileFormatError(
+            path, f"schema {schema!r} version {document.get('version')!r}; this release reads {version}"
+        )
+    return document
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a broken file so that it is kept but no longer in the way; return its new path."""
+    for number in range(1, 10_000):
+        target = path.with_name(f"{path.name}.broken-{number}")
+        if not target.exists():
+            path.replace(target)
+            return target
+    raise FileFormatError(path, "too many broken copies beside it; remove some")
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on `path` (created if absent) across processes; freed when its holder dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
