@@ -60,8 +60,13 @@ class Workload:
     @property
     def bucket(self) -> str:
         """The group of workloads that share a winner: dtype and the power of two at or below each size."""
-        parts = [f"{dim}{1 << (size.bit_length() - 1) if size else 0}" for dim, size in self.sizes.items()]
-        return "-".join([dtype_name(self.dtype), *parts])
+        return bucket(self.sizes, self.dtype)
+
+
+def bucket(sizes: Mapping[str, int], dtype: torch.dtype) -> str:
+    """The group of calls that share a winner: dtype and the power of two at or below each size."""
+    parts = [f"{dim}{1 << (size.bit_length() - 1) if size else 0}" for dim, size in sizes.items()]
+    return "-".join([dtype_name(dtype), *parts])
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,10 @@ class OperatorSpec(ABC):
     @abstractmethod
     def sizes_of(self, **arguments: Any) -> dict[str, int]:
         """The sizes of a call with these arguments; tensors need only a `.shape`."""
+
+    def bucket(self, sizes: Mapping[str, int], dtype: torch.dtype) -> str:
+        """The group of calls that share a winner; coarser or finer where an operator needs it."""
+        return bucket(sizes, dtype)
 
     def workload(self, *sizes: int, dtype: torch.dtype = torch.float32) -> Workload:
         """A workload of these sizes, in the order of `dims`. Raises UsageError."""
