@@ -1,0 +1,76 @@
+"""The application: what all commands share — version, typed errors as text, exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+EXIT_INPUT = 2
+"""Bad input or a missing thing: the text on stderr says which, and what to do next."""
+EXIT_INTERRUPTED = 130
+"""Ended by Ctrl-C, as a shell reports SIGINT."""
+
+COMMANDS = ("doctor", "list", "explain", "tune", "bench", "winners", "build", "report")
+
+
+class _Group(TyperGroup):
+    """The commands, with errors raised on purpose shown as their text instead of a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a typed error ends with exit code 2, Ctrl-C with 130."""
+        from kernelwright.errors import KernelwrightError
+
+        try:
+            return super().invoke(ctx)
+        except KernelwrightError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(EXIT_INPUT) from error
+        except KeyboardInterrupt as error:
+            typer.echo("interrupted", err=True)
+            raise typer.Exit(EXIT_INTERRUPTED) from error
+
+
+app = typer.Typer(
+    name="kernelwright",
+    cls=_Group,
+    help="Make an operator fast, and prove it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"kernelwright {version('kernelwright')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+    ),
+) -> None:
+    pass
+
+
+for _command in COMMANDS:
+    if importlib.util.find_spec(f"kernelwright.cli._{_command}"):
+        importlib.import_module(f"kernelwright.cli._{_command}").register(app)
+
+
+def main() -> None:
+    """Run the command line of this process and exit with its code."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
