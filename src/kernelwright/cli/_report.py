@@ -22,7 +22,9 @@ def report(
     folder = room.locate(run)
     path = room.write(folder)
     if as_json:
-        typer.echo(json.dumps({"run": str(folder), "report": str(path), "results": str(folder / "results.csv")}))
+        typer.echo(
+            json.dumps({"run": str(folder), "report": str(path), "results": str(folder / "results.csv")})
+        )
         return
     typer.echo(f"report   {path}")
     typer.echo(f"results  {folder / 'results.csv'}")
