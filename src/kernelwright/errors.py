@@ -77,5 +77,9 @@ class FileFormatError(KernelwrightError):
         super().__init__(f"{path}: {reason}")
 
 
+class SpaceError(KernelwrightError, ValueError):
+    """A search space or configuration that makes no sense; the text names the parameter or constraint."""
+
+
 class UsageError(KernelwrightError, ValueError):
     """A call or command line that makes no sense; the text says what would."""
