@@ -1,0 +1,25 @@
+"""How is untrusted work run, limited, watched and killed?"""
+
+from kernelwright.process._child import Child
+from kernelwright.process._child import child_script
+from kernelwright.process._child import ChildEnded
+from kernelwright.process._child import ChildGarbled
+from kernelwright.process._child import ChildTimeout
+from kernelwright.process._child import run
+from kernelwright.process._outcome import End
+from kernelwright.process._outcome import Limits
+from kernelwright.process._outcome import Outcome
+from kernelwright.process._outcome import TAIL_BYTES
+
+__all__ = [
+    "TAIL_BYTES",
+    "Child",
+    "ChildEnded",
+    "ChildGarbled",
+    "ChildTimeout",
+    "End",
+    "Limits",
+    "Outcome",
+    "child_script",
+    "run",
+]
