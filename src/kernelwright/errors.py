@@ -77,6 +77,14 @@ class FileFormatError(KernelwrightError):
         super().__init__(f"{path}: {reason}")
 
 
+class JournalBusyError(KernelwrightError):
+    """A journal that another process is writing."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        self.path = path
+        super().__init__(f"{path} is being written by process {holder}; wait for it or end it first")
+
+
 class SpaceError(KernelwrightError, ValueError):
     """A search space or configuration that makes no sense; the text names the parameter or constraint."""
 
