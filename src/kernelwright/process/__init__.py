@@ -5,11 +5,11 @@ from kernelwright.process._child import child_script
 from kernelwright.process._child import ChildEnded
 from kernelwright.process._child import ChildGarbled
 from kernelwright.process._child import ChildTimeout
-from kernelwright.process._child import run
 from kernelwright.process._outcome import End
 from kernelwright.process._outcome import Limits
 from kernelwright.process._outcome import Outcome
 from kernelwright.process._outcome import TAIL_BYTES
+from kernelwright.process._supervised import run
 
 __all__ = [
     "TAIL_BYTES",

@@ -13,6 +13,7 @@ STATUS is a wait status, WALL and CPU are seconds, PEAK is the largest resident 
 the kernel killed something for memory meanwhile.
 """
 
+# ruff: noqa: PTH123, PTH208, SIM105 - pathlib and contextlib would lengthen every start
 from __future__ import annotations
 
 import ctypes
@@ -39,7 +40,7 @@ def oom_kills() -> int:
     total = 0
     for path in (*memory_event_files(), "/proc/vmstat"):
         try:
-            with open(path) as stream:  # noqa: PTH123 - pathlib would double the start time
+            with open(path) as stream:
                 for line in stream:
                     if line.startswith("oom_kill "):
                         total += int(line.split()[1])
@@ -52,7 +53,7 @@ def memory_event_files() -> list[str]:
     """The files that count out-of-memory kills of this process's control group."""
     paths = []
     try:
-        with open("/proc/self/cgroup") as stream:  # noqa: PTH123
+        with open("/proc/self/cgroup") as stream:
             for line in stream:
                 _, controllers, group = line.rstrip("\n").split(":", 2)
                 if controllers == "":
@@ -67,10 +68,10 @@ def memory_event_files() -> list[str]:
 def parents() -> dict[int, int]:
     """The parent of every process that can be seen."""
     table = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208
+    for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat") as stream:  # noqa: PTH123
+                with open(f"/proc/{name}/stat") as stream:
                     table[int(name)] = int(stream.read().rpartition(")")[2].split()[1])
             except (OSError, IndexError, ValueError):
                 continue
@@ -163,7 +164,7 @@ def become(argv: list[str], limits: dict[str, str], report: int, parent: int) ->
         ):
             signal.signal(name, signal.SIG_DFL)
         try:
-            with open("/proc/self/oom_score_adj", "w") as stream:  # noqa: PTH123
+            with open("/proc/self/oom_score_adj", "w") as stream:
                 stream.write(OOM_SCORE)
         except OSError:
             pass
@@ -251,7 +252,8 @@ def main() -> None:
         wall = time.monotonic() - started
         work.destroy()
     status = signal.SIGKILL if work.status is None else work.status
-    line = f"ended {reason} {int(status)} {wall:.6f} {work.cpu_s:.6f} {work.peak_bytes} {int(oom_kills() > kills)}\n"
+    oom = int(oom_kills() > kills)
+    line = f"ended {reason} {int(status)} {wall:.6f} {work.cpu_s:.6f} {work.peak_bytes} {oom}\n"
     try:
         os.write(report, line.encode())
     except BrokenPipeError:
