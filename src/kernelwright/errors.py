@@ -30,6 +30,14 @@ class UnknownNameError(KernelwrightError, LookupError):
         super().__init__(f"unknown {kind} {name!r}; {hint + ' ' if hint else ''}known: {listed}")
 
 
+class ArgumentTypeError(KernelwrightError, TypeError):
+    """An argument of the wrong type; the text names operator, argument, what was wanted and what came."""
+
+
+class UnknownKeywordError(UnknownNameError, TypeError):
+    """A keyword that neither the operator nor any of its implementations declares."""
+
+
 class BackendUnavailableError(KernelwrightError):
     """A backend that exists but cannot be used here, with the reason."""
 

@@ -3,9 +3,19 @@
 from kernelwright.search._journal import Event
 from kernelwright.search._journal import Journal
 from kernelwright.search._journal import read_journal
+from kernelwright.search._local import LocalSearch
+from kernelwright.search._optimizer import Failure
+from kernelwright.search._optimizer import Optimizer
+from kernelwright.search._optimizer import Proposal
+from kernelwright.search._random import RandomSearch
 
 __all__ = [
     "Event",
+    "Failure",
     "Journal",
+    "LocalSearch",
+    "Optimizer",
+    "Proposal",
+    "RandomSearch",
     "read_journal",
 ]

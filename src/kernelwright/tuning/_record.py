@@ -27,8 +27,8 @@ class EvaluationRecord:
     """One candidate judged.
 
     `origin` is default, winner, designed, random or local; `status` a status of the referee, or `pending`.
-    `ratios` holds default time / candidate time for each workload name (above one: faster than the default) as
-    screened, `intervals` their 95% intervals. `reused` is the number of the evaluation of the same machine
+    `ratios` holds default time / candidate time for each workload name (above one: faster than the default)
+    as screened, `intervals` their 95% intervals. `reused` is the number of the evaluation of the same machine
     code whose verdict this one shares. Seconds count from the run's start, pauses between sittings left out.
     `stage` is asked, built, checked or screened: how far it came.
     """
@@ -68,8 +68,8 @@ class WorkloadResult:
     """How the run ended for one workload.
 
     `outcome` is a sentence. `winner` is the configuration that stands proven faster than the default, new or
-    stored earlier; None when the default stands. `contests` are contests of the referee as dicts (`candidate`,
-    `baseline`, `mode`, `regime`, `comparison`, `ratio`, `interval`, `candidate_time`, `baseline_time`, …), each
+    stored earlier; None when the default stands. `contests` are contests of the referee as dicts
+    (`candidate`, `baseline`, `mode`, `regime`, `comparison`, `ratio`, `interval`, `candidate_time`, …), each
     with a `stage`: `final` (a race among finalists) or `confirmed` (in a fresh process on fresh data).
     `cost` has bytes_read, bytes_written and flops of one call. `evidence` is what a stored winner carries.
     """
@@ -90,10 +90,10 @@ class WorkloadResult:
         self, baseline: str, *, mode: str = "cold", regime: str = "preallocated"
     ) -> dict[str, Any] | None:
         """The confirmed contest against `baseline` (`default`, `torch`, `stored winner`), if it was held."""
+        wanted = {"baseline": baseline, "mode": mode, "regime": regime, "stage": "confirmed"}
         for contest in reversed(self.contests):
-            if (contest["baseline"], contest["mode"], contest["regime"]) == (baseline, mode, regime):
-                if contest.get("stage") == "confirmed":
-                    return contest
+            if wanted.items() <= contest.items():
+                return contest
         return None
 
 
