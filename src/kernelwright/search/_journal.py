@@ -42,8 +42,8 @@ class Event:
 class Journal:
     """The writer's side. One process writes at a time; whoever dies leaves a journal that is whole.
 
-    When `append` returns, the event survives `kill -9` of the process. (A power cut may take the last few; the
-    file stays whole: WAL, synchronous=NORMAL.)
+    When `append` returns, the event survives `kill -9` of the process. (A power cut may take the last few;
+    the file stays whole: WAL, synchronous=NORMAL.)
 
     Raises JournalBusyError when another process writes it; FileFormatError when it is cut short, corrupt or
     of another schema, after renaming it out of the way; FileNotFoundError when it is not there and not to be

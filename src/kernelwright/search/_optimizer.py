@@ -49,7 +49,7 @@ class Optimizer(ABC):
     - What is asked is a function of the space, the seed and the calls so far: replaying the same asks and
       tells in another process gives the same next proposals.
 
-    Not safe for use from several threads. Subclasses write `_propose`, and `_learn` where scores matter.
+    Not safe for use from several threads. Subclasses write `_propose` and `_learn`.
     """
 
     def __init__(self, space: Space, *, seed: int = 0) -> None:
@@ -104,6 +104,7 @@ class Optimizer(ABC):
     def _propose(self, rng: random.Random) -> Proposal | None:
         """One proposal that `_is_new`, or None when there is none left."""
 
+    @abstractmethod
     def _learn(self, configuration: Configuration, score: float) -> None:
         """Take note of a score."""
 

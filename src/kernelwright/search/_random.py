@@ -6,6 +6,7 @@ import random
 
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._optimizer import Proposal
+from kernelwright.space import Configuration
 
 
 class RandomSearch(Optimizer):
@@ -14,3 +15,6 @@ class RandomSearch(Optimizer):
     def _propose(self, rng: random.Random) -> Proposal | None:
         drawn = self._draw_new(rng)
         return None if drawn is None else Proposal(drawn, "random")
+
+    def _learn(self, configuration: Configuration, score: float) -> None:
+        """Chance has no memory."""

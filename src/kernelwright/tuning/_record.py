@@ -91,10 +91,8 @@ class WorkloadResult:
     ) -> dict[str, Any] | None:
         """The confirmed contest against `baseline` (`default`, `torch`, `stored winner`), if it was held."""
         wanted = {"baseline": baseline, "mode": mode, "regime": regime, "stage": "confirmed"}
-        for contest in reversed(self.contests):
-            if wanted.items() <= contest.items():
-                return contest
-        return None
+        held = [one for one in self.contests if all(one.get(name) == value for name, value in wanted.items())]
+        return held[-1] if held else None
 
 
 @dataclass
