@@ -66,13 +66,18 @@ class NoCompilerError(KernelwrightError):
 
 
 class BuildError(KernelwrightError):
-    """A kernel that did not build. `status` is `build_failed` or `build_timeout`; `log` is the full output."""
+    """A kernel that did not build. `status` is `build_failed` or `build_timeout`; `log` is the full output.
+
+    The text shows the log from its first error on, with the line before, which says where it happened.
+    """
 
     def __init__(self, status: str, what: str, command: str, log: str) -> None:
         self.status = status
         self.command = command
         self.log = log
-        first = "\n".join(line for line in log.strip().splitlines()[:12])
+        lines = log.strip().splitlines()
+        start = next((number for number, line in enumerate(lines) if "error" in line.lower()), 0)
+        first = "\n".join(lines[max(0, start - 1) :][:12])
         super().__init__(f"{what}: {status.replace('_', ' ')}\n{first}\ncommand: {command}")
 
 

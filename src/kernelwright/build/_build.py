@@ -53,7 +53,7 @@ def build(request: BuildRequest, *, limits: Limits | None = None) -> Artifact:
 def build_many(
     requests: Sequence[BuildRequest], *, jobs: int | None = None, limits: Limits | None = None
 ) -> list[Artifact | BuildError]:
-    """An artifact or an error for each request, in their order; what is missing is compiled, `jobs` at a time.
+    """An artifact or an error for each request, in their order; what is missing is made, `jobs` at a time.
 
     One failure does not stop the others. `limits` are those of one request. Any number of processes may ask
     for the same artifact: one compiles it, and no process waits for a compilation that it has not asked for.
