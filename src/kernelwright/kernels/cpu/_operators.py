@@ -1,0 +1,102 @@
+"""How each operator's arguments are laid out for its native kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from typing import cast
+
+from kernelwright.dispatch import Call
+from kernelwright.dispatch import TensorInfo
+from kernelwright.kernels.cpu._abi import as_rows
+from kernelwright.kernels.cpu._abi import DTYPE_CODES
+from kernelwright.kernels.cpu._abi import View
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A call as its kernel takes it: views in buffer order (the output last), and scalars."""
+
+    views: tuple[View, ...]
+    scalars: tuple[float, ...]
+
+
+#: Gives the layout of a call, or the reason why the native kernel does not take it.
+Planner = Callable[[Call], "Layout | str"]
+
+
+def output_info(call: Call, shape: tuple[int, ...], like: TensorInfo) -> TensorInfo:
+    """The output of a call: `out=` where given, else the contiguous tensor that is allocated."""
+    if call.out is not None:
+        return call.out
+    strides = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return TensorInfo(like.dtype, shape, tuple(reversed(strides)), like.device, False)
+
+
+def _rows(name: str, info: TensorInfo) -> View | str:
+    if info.dtype not in DTYPE_CODES:
+        return f"{name} is {info.dtype}; native kernels take float32, bfloat16 and float16"
+    view = as_rows(info.dtype, info.shape, info.strides)
+    if view is None:
+        return (
+            f"{name} of shape {tuple(info.shape)} and strides {tuple(info.strides)} is not a set of rows "
+            "with a dense last dimension and one row stride"
+        )
+    return view
+
+
+def _output(call: Call, shape: tuple[int, ...], like: TensorInfo) -> View | str:
+    info = output_info(call, shape, like)
+    view = _rows("out", info)
+    if isinstance(view, View) and view.sizes[0] > 1 and view.strides[0] < view.sizes[1]:
+        return "rows of out overlap"
+    return view
+
+
+def _plan_rms_norm(call: Call) -> Layout | str:
+    x, weight = call.tensors["x"], call.tensors["weight"]
+    if weight.dtype != x.dtype:
+        return f"weight is {weight.dtype} and x is {x.dtype}; the native kernel takes one dtype"
+    if tuple(weight.shape) != tuple(x.shape[-1:]):
+        return f"weight has shape {tuple(weight.shape)}; the last dimension of x is {tuple(x.shape[-1:])}"
+    views = [_rows("x", x), _rows("weight", weight), _output(call, tuple(x.shape), x)]
+    return _layout(views, (float(call.scalars["eps"]),))
+
+
+def _plan_softmax(call: Call) -> Layout | str:
+    x = call.tensors["x"]
+    return _layout([_rows("x", x), _output(call, tuple(x.shape), x)], ())
+
+
+def _plan_silu_and_mul(call: Call) -> Layout | str:
+    x = call.tensors["x"]
+    if not x.shape or x.shape[-1] % 2:
+        return f"the last dimension of x must be even; x has shape {tuple(x.shape)}"
+    shape = (*x.shape[:-1], x.shape[-1] // 2)
+    return _layout([_rows("x", x), _output(call, shape, x)], ())
+
+
+def _layout(views: list[View | str], scalars: tuple[float, ...]) -> Layout | str:
+    for view in views:
+        if isinstance(view, str):
+            return view
+    return Layout(tuple(cast("list[View]", views)), scalars)
+
+
+PLANNERS: Mapping[str, Planner] = {
+    "rms_norm": _plan_rms_norm,
+    "softmax": _plan_softmax,
+    "silu_and_mul": _plan_silu_and_mul,
+}
+
+
+def output_shape(operator: str, tensors: Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of the operator's output for these tensors."""
+    shape = tuple(tensors["x"].shape)
+    return (*shape[:-1], shape[-1] // 2) if operator == "silu_and_mul" else shape

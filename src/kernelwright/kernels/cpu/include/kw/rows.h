@@ -1,0 +1,59 @@
+// What row-wise kernels share: the check of a call, the split of rows over threads, when to stream.
+#ifndef KW_ROWS_H
+#define KW_ROWS_H
+
+#include <omp.h>
+
+#include "kw/abi.h"
+#include "kw/vec.h"
+
+// Bytes of the whole call above which its output goes past the caches.
+#ifndef KW_STREAM_BYTES
+#define KW_STREAM_BYTES (8 << 20)
+#endif
+// Bytes of the whole call from which more than one thread works on it.
+#ifndef KW_PARALLEL_BYTES
+#define KW_PARALLEL_BYTES (96 << 10)
+#endif
+// Rows a thread takes at a time; 0: one equal share each.
+#ifndef KW_ROWS_PER_TASK
+#define KW_ROWS_PER_TASK 0
+#endif
+
+namespace kw {
+
+struct Rows {
+  int64_t count, width, stride;
+};
+
+static inline bool as_rows(const kw_tensor &tensor, Rows *rows) {
+  if (tensor.ndim != 2 || tensor.size[0] < 0 || tensor.size[1] < 0) return false;
+  if (tensor.size[1] > 1 && tensor.stride[1] != 1) return false;
+  *rows = Rows{tensor.size[0], tensor.size[1], tensor.stride[0]};
+  return true;
+}
+
+static inline int thread_count(const kw_call *call, int64_t rows, int64_t bytes) {
+  if (rows < 2 || bytes < (int64_t)KW_PARALLEL_BYTES) return 1;
+  const int most = call->threads > 0 ? call->threads : omp_get_max_threads();
+  return rows < most ? (int)rows : most;
+}
+
+// body(row) for every row. One thread skips OpenMP altogether: entering a region costs microseconds.
+template <class Body>
+static inline void for_rows(int threads, int64_t rows, Body body) {
+  if (threads == 1) {
+    for (int64_t row = 0; row < rows; ++row) body(row);
+    return;
+  }
+#if KW_ROWS_PER_TASK > 0
+#pragma omp parallel for num_threads(threads) schedule(dynamic, KW_ROWS_PER_TASK)
+#else
+#pragma omp parallel for num_threads(threads) schedule(static)
+#endif
+  for (int64_t row = 0; row < rows; ++row) body(row);
+}
+
+}  // namespace kw
+
+#endif  // KW_ROWS_H
