@@ -76,7 +76,8 @@ class BuildError(KernelwrightError):
         self.command = command
         self.log = log
         lines = log.strip().splitlines()
-        start = next((number for number, line in enumerate(lines) if "error" in line.lower()), 0)
+        marks = ("error:", "undefined reference")
+        start = next((number for number, line in enumerate(lines) if any(mark in line for mark in marks)), 0)
         first = "\n".join(lines[max(0, start - 1) :][:12])
         super().__init__(f"{what}: {status.replace('_', ' ')}\n{first}\ncommand: {command}")
 
