@@ -61,6 +61,14 @@ class KernelCallError(KernelwrightError, RuntimeError):
     """A native kernel returned an error code."""
 
 
+class MissingExtraError(KernelwrightError, ImportError):
+    """An optional package is needed; `extra` is what to install."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        self.extra = extra
+        super().__init__(f"{package} is needed {purpose}: pip install 'kernelwright[{extra}]'")
+
+
 class NoCompilerError(KernelwrightError):
     """No usable C++ compiler was found."""
 

@@ -7,19 +7,31 @@ from kernelwright.build._build import find
 from kernelwright.build._buildfile import BuildFile
 from kernelwright.build._buildfile import KernelSection
 from kernelwright.build._buildfile import read_build_file
+from kernelwright.build._code_key import code_key
+from kernelwright.build._disassembly import BASELINE
+from kernelwright.build._disassembly import Contents
+from kernelwright.build._disassembly import disassemble
+from kernelwright.build._disassembly import features_used
+from kernelwright.build._disassembly import with_implied
 from kernelwright.build._load import load
 from kernelwright.build._request import BuildRequest
 from kernelwright.build._request import requests_of
 
 __all__ = [
+    "BASELINE",
     "Artifact",
     "BuildFile",
     "BuildRequest",
+    "Contents",
     "KernelSection",
     "build",
     "build_many",
+    "code_key",
+    "disassemble",
+    "features_used",
     "find",
     "load",
     "read_build_file",
     "requests_of",
+    "with_implied",
 ]
