@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,6 +37,13 @@ class ArgumentTypeError(KernelwrightError, TypeError):
 
 class UnknownKeywordError(UnknownNameError, TypeError):
     """A keyword that neither the operator nor any of its implementations declares."""
+
+    def __init__(self, operator: str, keyword: str, declared: Mapping[str, str]) -> None:
+        """`declared` maps each keyword that exists to who declares it."""
+        super().__init__(f"keyword of {operator!r}", keyword, declared)
+        who = "; ".join(f"{name!r} is declared by {declared[name]}" for name in self.nearest)
+        if who:
+            self.args = (f"{self.args[0]} ({who})",)
 
 
 class BackendUnavailableError(KernelwrightError):

@@ -1,0 +1,252 @@
+"""Operators, their implementations, and when the plans made from them are void."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+from kernelwright import winners
+from kernelwright.dispatch._call import Call
+from kernelwright.dispatch._signature import Signature
+from kernelwright.errors import UnknownNameError
+from kernelwright.errors import UsageError
+from kernelwright.space import Space
+
+_log = logging.getLogger("kernelwright")
+
+Bind = Callable[[Mapping[str, Any]], Callable[..., Any]]
+
+
+def _always(*_: object) -> None:
+    return None
+
+
+def _nothing() -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One way to compute an operator on one backend.
+
+    Attributes:
+        name: unique within the operator; the backend's name unless it was given.
+        rank: the higher one serves where no preference and no winner decides; torch always comes last.
+        supports: None for a call it can serve, else the reason. Looks at nothing but the call, and is pure.
+        bind: configuration → callable with the operator's signature and `out=None`. Where that callable has an
+            attribute `specialize(call) -> callable`, the specialised one serves all calls like `call`, called
+            positionally with the operator's parameters in order, then out.
+        tunables: what a configuration chooses, or None.
+        keywords: extra keyword arguments that it takes.
+        gradient: whether its result is differentiable.
+        takes_out: whether it can write to a given output.
+        available: None where it can be used, else the reason and a next step.
+        provenance: what a winner depends on besides the machine (source hash, compiler), as it is now.
+    """
+
+    operator: str
+    backend: str
+    name: str
+    rank: int
+    supports: Callable[[Call], str | None]
+    bind: Bind
+    tunables: Space | None
+    keywords: tuple[str, ...]
+    gradient: bool
+    takes_out: bool
+    available: Callable[[], str | None]
+    provenance: Callable[[], Mapping[str, str]]
+
+
+@dataclass
+class Operator:
+    """One operator: its interface, what is registered for it, and the plans that serve it."""
+
+    name: str
+    signature: Signature
+    spec: Any
+    doc: str
+    implementations: list[Implementation] = field(default_factory=list)
+    #: Exact key → callable; written under `lock`, read without.
+    plans: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+    #: (implementation, configuration) → what bind returned, or the error it raised.
+    bound: dict[Any, Any] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    #: Positional callable of the torch implementation: what torch.compile traces.
+    namespace: dict[str, Any] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Forget every plan and binding."""
+        with self.lock:
+            self.plans.clear()
+            self.bound.clear()
+
+
+_operators: dict[str, Operator] = {}
+_hooks: list[Callable[[], object]] = []
+_hooks_lock = threading.RLock()
+_generation = 0
+
+
+def generation() -> int:
+    """A number that changes whenever plans became void; a plan made before the change is not kept."""
+    return _generation
+
+
+def clear_plans() -> None:
+    """Make every plan void. Needed by hand only after an environment variable of ours was changed."""
+    global _generation
+    _generation += 1
+    for operator in list(_operators.values()):
+        operator.clear()
+
+
+winners.on_change(clear_plans)
+
+
+def on_first_use(hook: Callable[[], object]) -> None:
+    """Call `hook` once, before the first call is planned or the registry is asked: where kernels register."""
+    with _hooks_lock:
+        _hooks.append(hook)
+
+
+def connect() -> None:
+    """Run the hooks of `on_first_use` that have not run."""
+    if not _hooks:
+        return
+    with _hooks_lock:
+        while _hooks:
+            # Taken off the list first: a hook registers implementations, which comes back here.
+            hook = _hooks.pop(0)
+            try:
+                hook()
+            except BaseException:
+                _hooks.insert(0, hook)
+                raise
+
+
+def add_operator(operator: Operator) -> None:
+    """Register an operator, in place of an earlier one of the same name."""
+    if operator.name in _operators:
+        _log.info("operator %r is defined anew; implementations of the former are dropped", operator.name)
+    _operators[operator.name] = operator
+    clear_plans()
+
+
+def find_operator(name: str) -> Operator:
+    """The operator called `name`. Raises UnknownNameError."""
+    if name not in _operators:
+        connect()
+    if name not in _operators:
+        raise UnknownNameError("operator", name, _operators)
+    return _operators[name]
+
+
+def all_operators() -> tuple[Operator, ...]:
+    """Every operator, by name."""
+    return tuple(_operators[name] for name in sorted(_operators))
+
+
+def operators() -> tuple[str, ...]:
+    """The names of all operators, sorted."""
+    connect()
+    return tuple(sorted(_operators))
+
+
+def implementations(operator: str) -> tuple[Implementation, ...]:
+    """What is registered for an operator, best declared rank first, torch last. Raises UnknownNameError."""
+    connect()
+    return tuple(sorted(find_operator(operator).implementations, key=lambda one: (one.backend == "torch", -one.rank)))
+
+
+def spec(operator: str) -> Any:
+    """The specification given to `@dispatch`, or None. Raises UnknownNameError."""
+    return find_operator(operator).spec
+
+
+def register_impl(
+    operator: str,
+    backend: str,
+    *,
+    name: str | None = None,
+    supports: Callable[[Call], str | None] | None = None,
+    tunables: Space | None = None,
+    bind: Bind | None = None,
+    rank: int = 0,
+    gradient: bool | None = None,
+    keywords: tuple[str, ...] = (),
+    available: Callable[[], str | None] | None = None,
+    provenance: Callable[[], Mapping[str, str]] | None = None,
+) -> Any:
+    """Register one way to compute `operator` on `backend`.
+
+    Without `bind`, returns a decorator for a function with the operator's parameters, `out=None` if it can
+    write there, and any extra keywords, which it thereby declares. With `bind`, registers at once and returns
+    the Implementation. A second registration of the same name replaces the first. `gradient` says whether the
+    result is differentiable; a function of the torch backend is unless told otherwise.
+
+    Raises UnknownNameError for an operator that has no interface.
+    """
+    target = find_operator(operator)
+
+    def add(bind: Bind, keywords: tuple[str, ...], takes_out: bool) -> Implementation:
+        implementation = Implementation(
+            operator=operator,
+            backend=backend,
+            name=name or backend,
+            rank=rank,
+            supports=supports or _always,
+            bind=bind,
+            tunables=tunables,
+            keywords=keywords,
+            gradient=backend == "torch" if gradient is None else gradient,
+            takes_out=takes_out,
+            available=available or _always,
+            provenance=provenance or _nothing,
+        )
+        with target.lock:
+            others = [one for one in target.implementations if one.name != implementation.name]
+            target.implementations[:] = [*others, implementation]
+        clear_plans()
+        return implementation
+
+    if bind is not None:
+        return add(bind, tuple(keywords), True)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        extra, takes_out = _declared(target, function)
+        add(lambda _configuration: function, (*keywords, *(one for one in extra if one not in keywords)), takes_out)
+        if backend == "torch":
+            target.namespace["_kw_torch"] = target.signature.positional(function, takes_out=takes_out)
+        return function
+
+    return decorate
+
+
+def _declared(target: Operator, function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
+    """The extra keywords of a function, and whether it takes `out`; checks that it takes the operator's own."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # a builtin without a signature: its parameters must be the operator's
+        return (), False
+    own = {parameter.name for parameter in target.signature.parameters}
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    missing = [one for one in own if one not in parameters and not takes_any]
+    if missing:
+        raise UsageError(
+            f"{getattr(function, '__name__', function)!s} cannot implement {target.name!r}: "
+            f"it lacks the parameter{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}"
+        )
+    named = [
+        parameter.name
+        for parameter in parameters.values()
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    extra = tuple(one for one in named if one not in own and one != "out")
+    return extra, "out" in parameters or takes_any

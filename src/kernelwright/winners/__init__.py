@@ -1,0 +1,27 @@
+"""What was proven here: plain records; no code runs from them."""
+
+from kernelwright.winners._record import Record
+from kernelwright.winners._store import all_records
+from kernelwright.winners._store import export
+from kernelwright.winners._store import find
+from kernelwright.winners._store import forget
+from kernelwright.winners._store import import_
+from kernelwright.winners._store import lookup
+from kernelwright.winners._store import on_change
+from kernelwright.winners._store import Shelf
+from kernelwright.winners._store import shelves
+from kernelwright.winners._store import store
+
+__all__ = [
+    "Record",
+    "Shelf",
+    "all_records",
+    "export",
+    "find",
+    "forget",
+    "import_",
+    "lookup",
+    "on_change",
+    "shelves",
+    "store",
+]
