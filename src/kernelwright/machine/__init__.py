@@ -1,0 +1,47 @@
+"""Where are we? The processor as the operating system enables it, caches, memory, compilers, ceilings."""
+
+from kernelwright.machine._ceilings import Ceiling
+from kernelwright.machine._ceilings import Ceilings
+from kernelwright.machine._ceilings import ceilings_path
+from kernelwright.machine._ceilings import load_ceilings
+from kernelwright.machine._ceilings import store_ceilings
+from kernelwright.machine._compilers import Compiler
+from kernelwright.machine._compilers import find_compiler
+from kernelwright.machine._compilers import HOW_TO_INSTALL
+from kernelwright.machine._conditions import Conditions
+from kernelwright.machine._conditions import watch
+from kernelwright.machine._cpu import Cpu
+from kernelwright.machine._gpus import Gpu
+from kernelwright.machine._machine import current
+from kernelwright.machine._machine import fingerprint
+from kernelwright.machine._machine import Machine
+from kernelwright.machine._tiers import available_tiers
+from kernelwright.machine._tiers import supported_tiers
+from kernelwright.machine._tiers import Tier
+from kernelwright.machine._tiers import TIERS
+from kernelwright.machine._topology import Cache
+from kernelwright.machine._topology import NumaNode
+
+__all__ = [
+    "HOW_TO_INSTALL",
+    "TIERS",
+    "Cache",
+    "Ceiling",
+    "Ceilings",
+    "Compiler",
+    "Conditions",
+    "Cpu",
+    "Gpu",
+    "Machine",
+    "NumaNode",
+    "Tier",
+    "available_tiers",
+    "ceilings_path",
+    "current",
+    "find_compiler",
+    "fingerprint",
+    "load_ceilings",
+    "store_ceilings",
+    "supported_tiers",
+    "watch",
+]

@@ -1,0 +1,93 @@
+"""C++ compilers: which are here, and which one is used."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright import settings
+from kernelwright.errors import NoCompilerError
+from kernelwright.process import Limits
+from kernelwright.process import run
+
+_CANDIDATES = ("g++", "clang++")
+_LIMITS = Limits(wall_s=20.0)
+HOW_TO_INSTALL = (
+    "install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; without root: "
+    "conda install -c conda-forge gxx), or set CXX to the path of one"
+)
+"""What a person does who has no compiler."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler. `kind` is `gcc` or `clang`; `target` is the machine it compiles for."""
+
+    path: Path
+    kind: str
+    version: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.path.name} {self.version} ({self.target})"
+
+
+def find_compiler() -> Compiler:
+    """The C++ compiler to use: the one that CXX names, else g++, else clang++.
+
+    Raises NoCompilerError with what to install when there is none, or when the one that CXX names is not one.
+    """
+    asked = settings.compiler()
+    if asked is not None:
+        path = shutil.which(asked)
+        if path is None:
+            raise NoCompilerError(
+                f"CXX is {asked!r}, and no such program was found; unset it, or name one, without flags"
+            )
+        found = _inspect(path)
+        if found is None:
+            raise NoCompilerError(
+                f"CXX is {asked!r} ({path}), which is neither GCC nor Clang or does not run"
+            )
+        return found
+    for name in _CANDIDATES:
+        path = shutil.which(name)
+        found = _inspect(path) if path is not None else None
+        if found is not None:
+            return found
+    raise NoCompilerError(
+        f"no C++ compiler was found (looked for {', '.join(_CANDIDATES)}): {HOW_TO_INSTALL}"
+    )
+
+
+def find_compilers() -> tuple[Compiler, ...]:
+    """Every C++ compiler here that could be used, the one that CXX names first."""
+    paths = [path for name in (settings.compiler(), *_CANDIDATES) if name and (path := shutil.which(name))]
+    return tuple(found for path in dict.fromkeys(paths) if (found := _inspect(path)) is not None)
+
+
+@functools.cache
+def _inspect(path: str) -> Compiler | None:
+    """What the compiler at `path` says of itself; None when it is none that we know."""
+    try:
+        told = run([path, "--version"], limits=_LIMITS)
+        machine = run([path, "-dumpmachine"], limits=_LIMITS)
+    except OSError:
+        return None
+    if not told.ok or not machine.ok:
+        return None
+    text = told.stdout
+    if "clang" in text.lower():
+        kind = "clang"
+    elif "Free Software Foundation" in text:
+        kind = "gcc"
+    else:
+        return None
+    # The last number of the first line is GCC's own version; before it stands the distribution's.
+    numbers = re.findall(r"\d+\.\d+(?:\.\d+)?", text.splitlines()[0])
+    if not numbers:
+        return None
+    return Compiler(Path(path), kind, numbers[0] if kind == "clang" else numbers[-1], machine.stdout.strip())
