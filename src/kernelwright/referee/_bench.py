@@ -1,0 +1,457 @@
+"""`bench`: our operators against their peers, all called from Python, all under inference_mode."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+import torch
+
+from kernelwright import dispatch
+from kernelwright import machine
+from kernelwright.errors import KernelwrightError
+from kernelwright.errors import UsageError
+from kernelwright.ops import dtype_name
+from kernelwright.ops import OperatorSpec
+from kernelwright.ops import parse_dtype
+from kernelwright.ops import Workload
+from kernelwright.process import Child
+from kernelwright.process import ChildEnded
+from kernelwright.process import ChildTimeout
+from kernelwright.process import End
+from kernelwright.process import Limits
+from kernelwright.referee._bench_result import BenchReport
+from kernelwright.referee._bench_result import BenchRow
+from kernelwright.referee._bench_result import PeerResult
+from kernelwright.referee._peers import check_peer_name
+from kernelwright.referee._peers import OURS
+from kernelwright.referee._statistics import compare
+from kernelwright.referee._statistics import timing
+from kernelwright.referee._verdict import Comparison
+from kernelwright.referee._verdict import Contest
+from kernelwright.referee._verdict import Mode
+from kernelwright.referee._verdict import Regime
+from kernelwright.referee._verdict import Status
+
+#: Keeps the pages of freed results mapped: nothing is taken from or given back to the system.
+_KEEP_PAGES = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+_FEWEST_ROUNDS = 12
+_MOST_ROUNDS = 600
+#: An ambiguous row is given its budget again, this often at most.
+_EXTENSIONS = 2
+#: Preparing a row may mean compiling with torch.compile, on a busy machine.
+_PREPARE_S = 300.0
+_CHILD_S = 3600.0
+
+
+@dataclass(frozen=True)
+class BenchSettings:
+    """What a bench is asked to do; `budget_s` is clock time for each row, in each process."""
+
+    against: tuple[str, ...] = ("eager", "compile")
+    modes: tuple[Mode, ...] = tuple(Mode)
+    regimes: tuple[Regime, ...] = (Regime.ALLOCATING, Regime.PREALLOCATED)
+    budget_s: float = 1.5
+    backend: str | None = None
+    processes: int = 1
+    threads: int | None = None
+    minimum_effect: float = 0.01
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.against:
+            raise UsageError("a bench needs at least one peer, for instance eager")
+        for name in self.against:
+            check_peer_name(name)
+        if self.processes < 1:
+            raise UsageError(f"processes is {self.processes}; at least 1 is needed")
+        if not self.budget_s > 0:
+            raise UsageError(f"the budget is {self.budget_s} s; it has to be above zero")
+
+
+@dataclass
+class _Measured:
+    """One row in one process: paired times and judgements, or how it failed."""
+
+    status: Status
+    reason: str
+    times_ns: dict[str, list[float]] = field(default_factory=dict)
+    sides: dict[str, dict[str, Any]] = field(default_factory=dict)
+    begin: dict[str, Any] = field(default_factory=dict)
+    judgements: dict[str, Any] = field(default_factory=dict)
+    conditions: dict[str, Any] = field(default_factory=dict)
+
+
+def bench(
+    operators: Sequence[str] | str,
+    *,
+    against: Sequence[str] = ("eager", "compile"),
+    workloads: Sequence[str] | None = None,
+    dtypes: Sequence[str] = ("bf16", "fp32"),
+    modes: Sequence[Mode | str] = tuple(Mode),
+    regimes: Sequence[Regime | str] = (Regime.ALLOCATING, Regime.PREALLOCATED),
+    budget_s: float = 1.5,
+    backend: str | None = None,
+    processes: int = 1,
+    threads: int | None = None,
+    minimum_effect: float = 0.01,
+    seed: int = 0,
+    on_row: Callable[[BenchRow], None] | None = None,
+    on_start: Callable[[str], None] | None = None,
+) -> BenchReport:
+    """Race operators against peers, called from Python under inference_mode on both sides.
+
+    Args:
+        operators: names of registered operators.
+        against: `eager`, `compile`, `module:function`, or the path of a peer file.
+        workloads: sizes such as `1x4096`, for every operator; default: the operator's own.
+        dtypes: names of dtypes; a workload written as `1x4096:fp16` brings its own.
+        modes: `cold`, `warm`.
+        regimes: `allocating`, `preallocated`.
+        budget_s: clock time for each row in each process; an ambiguous row is given more, up to three times.
+        backend: passed on to our operators; default: whatever dispatch chooses.
+        processes: fresh processes for each row.
+        threads: torch's number of threads; default: torch's own choice.
+        minimum_effect: the smallest difference that counts.
+        seed: of inputs, orders and intervals.
+        on_row: sees each row when it is done.
+        on_start: told what is about to be measured.
+
+    Raises UnknownNameError, UsageError or BackendUnavailableError before anything is measured.
+    """
+    settings = BenchSettings(
+        tuple(dict.fromkeys(against)),
+        tuple(_member(Mode, mode) for mode in modes),
+        tuple(_member(Regime, regime) for regime in regimes),
+        budget_s,
+        backend,
+        processes,
+        threads,
+        minimum_effect,
+        seed,
+    )
+    names = [operators] if isinstance(operators, str) else list(operators)
+    planned = [_plan(name, workloads, dtypes) for name in names]
+    if backend is not None:
+        # Refused here, with its reason, rather than in each row.
+        with dispatch.use_backend(backend):
+            pass
+    rows = []
+    for spec, by_dtype in planned:
+        for dtype, wanted in by_dtype.items():
+            for regime in settings.regimes:
+                for row in _rows(spec, dtype, wanted, regime, settings, on_start or _ignore):
+                    rows.append(row)
+                    if on_row:
+                        on_row(row)
+    return BenchReport(tuple(rows), _machine(), {**vars(settings), "torch": torch.__version__})
+
+
+def _ignore(text: str) -> None:
+    del text
+
+
+def _member(kind: Any, name: Any) -> Any:
+    from kernelwright.errors import UnknownNameError
+
+    try:
+        return kind(name)
+    except ValueError:
+        raise UnknownNameError(kind.__name__.lower(), str(name), [member.value for member in kind]) from None
+
+
+def _plan(
+    name: str, workloads: Sequence[str] | None, dtypes: Sequence[str]
+) -> tuple[OperatorSpec, dict[torch.dtype, list[Workload]]]:
+    spec = dispatch.spec(name)
+    if spec is None:
+        raise UsageError(f"operator {name!r} was registered without a spec: there is nothing to check it against")
+    parsed = [parse_dtype(dtype) for dtype in dtypes]
+    if workloads is None:
+        return spec, {dtype: list(spec.workloads(dtype)) for dtype in parsed}
+    found: dict[torch.dtype, list[Workload]] = {}
+    for dtype in parsed:
+        for text in workloads:
+            workload = spec.parse_workload(text, dtype)
+            known = found.setdefault(workload.dtype, [])
+            if workload not in known:
+                known.append(workload)
+    return spec, found
+
+
+def _rows(
+    spec: OperatorSpec,
+    dtype: torch.dtype,
+    workloads: Sequence[Workload],
+    regime: Regime,
+    settings: BenchSettings,
+    say: Callable[[str], None],
+) -> Iterator[BenchRow]:
+    """Measure all workloads and modes of one operator, dtype and regime; a row is yielded when it is whole."""
+    measured: dict[tuple[str, Mode], list[_Measured]] = {}
+    keys = [(workload, mode) for workload in workloads for mode in settings.modes]
+    for process in range(settings.processes):
+        runner = _Runner(spec, dtype, regime, settings, settings.seed + 7919 * process)
+        try:
+            for workload, mode in keys:
+                say(f"{spec.name} {workload.name} {mode} {regime}")
+                found = measured.setdefault((workload.name, mode), [])
+                found.append(runner.measure(workload, mode))
+                if process == settings.processes - 1:
+                    yield _row(spec, workload, mode, regime, found, settings)
+        finally:
+            runner.close()
+
+
+class _Runner:
+    """The child of one operator, dtype and regime; started again after a row that ended it."""
+
+    def __init__(
+        self, spec: OperatorSpec, dtype: torch.dtype, regime: Regime, settings: BenchSettings, seed: int
+    ) -> None:
+        self._spec = spec
+        self._dtype = dtype
+        self._regime = regime
+        self._settings = settings
+        self._seed = seed
+        self._child: Child | None = None
+
+    def measure(self, workload: Workload, mode: Mode) -> _Measured:
+        """Measure one row; whatever becomes of the child is the row's status."""
+        try:
+            with machine.watch() as conditions:
+                measured = self._measure(workload, mode)
+            measured.conditions = dict(conditions.as_dict())
+            return measured
+        except ChildEnded as error:
+            self.close()
+            return _Measured(_status_of(error.outcome.end), str(error))
+        except ChildTimeout as error:
+            self.close()
+            return _Measured(Status.HUNG, str(error))
+
+    def close(self) -> None:
+        """End the child."""
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+
+    def _measure(self, workload: Workload, mode: Mode) -> _Measured:
+        settings = self._settings
+        begin = self._ask({"do": "begin", "sizes": list(workload.sizes.values()), "mode": mode}, _PREPARE_S)
+        sides = {side["name"]: side for side in begin["sides"]}
+        mine = sides.get(OURS)
+        if mine is None or mine["status"] != Status.PASSED:
+            failed = mine or begin
+            return _Measured(Status(failed["status"]), failed["reason"], sides=sides, begin=begin)
+        times: dict[str, list[float]] = {}
+        for attempt in range(1 + _EXTENSIONS):
+            request = {
+                "do": "rounds",
+                "seconds": settings.budget_s,
+                "fewest": _FEWEST_ROUNDS if not attempt else 1,
+                "most": _MOST_ROUNDS,
+                "seed": self._seed + attempt,
+            }
+            reply = self._ask(request, _PREPARE_S + 20 * settings.budget_s)
+            for name, values in reply["times_ns"].items():
+                times.setdefault(name, []).extend(values)
+            if not _is_ambiguous(times, settings):
+                break
+        finish = self._ask({"do": "finish"}, _PREPARE_S)
+        return _Measured(Status.PASSED, "", times, sides, begin, finish["judgements"])
+
+    def _ask(self, message: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        if self._child is None:
+            self._child = self._start()
+        self._child.send(message)
+        reply = self._child.receive(timeout_s)
+        if not reply["ok"]:
+            raise KernelwrightError(
+                f"the bench of {self._spec.name} cannot go on: {reply['error']}\n{reply.get('traceback', '')}".strip()
+            )
+        return reply
+
+    def _start(self) -> Child:
+        import psutil
+
+        environment = dict(os.environ)
+        if self._regime is Regime.PREALLOCATED:
+            environment.update(_KEEP_PAGES)
+        here = machine.current()
+        child = Child(
+            [sys.executable, "-m", "kernelwright.referee._bench_child"],
+            limits=Limits(wall_s=_CHILD_S),
+            env=environment,
+        )
+        child.send(
+            {
+                "do": "setup",
+                "operator": self._spec.name,
+                "dtype": dtype_name(self._dtype),
+                "regime": self._regime,
+                "backend": self._settings.backend,
+                "peers": list(self._settings.against),
+                "cold_bytes": here.cold_bytes,
+                "llc_bytes": here.llc_bytes,
+                "available_bytes": psutil.virtual_memory().available,
+                "seed": self._seed,
+                "threads": self._settings.threads,
+            }
+        )
+        reply = child.receive(_PREPARE_S)
+        if not reply["ok"]:
+            child.kill()
+            raise KernelwrightError(f"the bench of {self._spec.name} cannot start: {reply['error']}")
+        return child
+
+
+def _is_ambiguous(times: Mapping[str, list[float]], settings: BenchSettings) -> bool:
+    contests = [_compare(times[name], times[OURS], settings) for name in times if name != OURS]
+    worst = min(contests, key=lambda found: found[1], default=None)
+    return worst is not None and worst[0] is Comparison.AMBIGUOUS
+
+
+def _compare(
+    peer_ns: Sequence[float], ours_ns: Sequence[float], settings: BenchSettings
+) -> tuple[Comparison, float, tuple[float, float]]:
+    return compare(peer_ns, ours_ns, minimum_effect=settings.minimum_effect, seed=settings.seed)
+
+
+def _row(
+    spec: OperatorSpec,
+    workload: Workload,
+    mode: Mode,
+    regime: Regime,
+    found: Sequence[_Measured],
+    settings: BenchSettings,
+) -> BenchRow:
+    """Put the processes of a row together."""
+    last = found[-1]
+    failed = next((one for one in found if one.status is not Status.PASSED), None)
+    wrong = next((one.judgements[OURS]["problem"] for one in found if _problem(one, OURS)), "")
+    status, reason = (failed.status, failed.reason) if failed else (Status.PASSED, "")
+    if not failed and wrong:
+        status, reason = Status.WRONG, wrong
+    passed = status is Status.PASSED
+    mine = [value for one in found for value in one.times_ns.get(OURS, [])] if passed else []
+    peers = tuple(
+        _peer_result(name, workload, mode, regime, found, passed, settings) for name in settings.against
+    )
+    median = timing(mine) if mine else None
+    moved = spec.cost(workload).bytes
+    speed = moved / (median.median_ns * 1e-9) if median and moved else None
+    ceiling = _ceiling(spec, workload, mode) if speed else None
+    return BenchRow(
+        operator=spec.name,
+        dtype=dtype_name(workload.dtype),
+        workload=workload.shape_name,
+        mode=mode,
+        regime=regime,
+        status=status,
+        reason=reason,
+        form=last.sides.get(OURS, {}).get("form", ""),
+        time=median,
+        peers=peers,
+        bytes_per_second=speed,
+        ceiling_fraction=speed / ceiling.value if speed and ceiling else None,
+        served_by=last.begin.get("served_by", {}),
+        evidence={
+            "rotation": last.begin.get("rotation", {}),
+            "calls_a_block": {name: side.get("calls") for name, side in last.sides.items()},
+            "judgements": last.judgements,
+            "processes": len(found),
+            "ceiling": ceiling and {"level": ceiling.level, "bytes_per_second": ceiling.value},
+        },
+        conditions=last.conditions,
+    )
+
+
+def _problem(measured: _Measured, name: str) -> str:
+    return str(measured.judgements.get(name, {}).get("problem", ""))
+
+
+def _peer_result(
+    name: str,
+    workload: Workload,
+    mode: Mode,
+    regime: Regime,
+    found: Sequence[_Measured],
+    passed: bool,
+    settings: BenchSettings,
+) -> PeerResult:
+    side = found[-1].sides.get(name, {})
+    form = side.get("form", "")
+    status = Status(side.get("status", Status.UNSUPPORTED))
+    reason = side.get("reason", "not reached")
+    wrong = next((problem for one in found if (problem := _problem(one, name))), "")
+    if wrong:
+        status, reason = Status.WRONG, wrong
+    if not passed or status is not Status.PASSED:
+        return PeerResult(name, status, reason, form, None)
+    mine = [value for one in found for value in one.times_ns[OURS]]
+    theirs = [value for one in found for value in one.times_ns[name]]
+    comparison, ratio, interval = _compare(theirs, mine, settings)
+    contest = Contest(
+        candidate=OURS,
+        baseline=name,
+        workload=workload.name,
+        mode=mode,
+        regime=regime,
+        comparison=comparison,
+        ratio=ratio,
+        interval=interval,
+        candidate_time=timing(mine),
+        baseline_time=timing(theirs),
+        blocks=len(mine),
+        conditions=found[-1].conditions,
+    )
+    return PeerResult(name, status, "", form, contest)
+
+
+def _status_of(end: End) -> Status:
+    return {End.TIMED_OUT: Status.HUNG, End.OUT_OF_MEMORY: Status.OUT_OF_MEMORY}.get(end, Status.CRASHED)
+
+
+def _ceiling(spec: OperatorSpec, workload: Workload, mode: Mode) -> machine.Ceiling | None:
+    """The measured copy bandwidth that bounds a workload: of DRAM when cold, of the level that holds it when warm."""
+    ceilings = machine.load_ceilings()
+    cost = spec.cost(workload)
+    if ceilings is None or not cost.bytes_written:
+        return None
+    ratio = max(1, round(cost.bytes_read / cost.bytes_written))
+    level = "DRAM" if mode is Mode.COLD else _level(2 * cost.bytes)
+    stores = "nontemporal" if level == "DRAM" else "plain"
+    return ceilings.copy(level, stores=stores, reads_per_write=ratio) or ceilings.copy(level, stores=stores)
+
+
+def _level(footprint: int) -> str:
+    """The smallest cache level that holds `footprint` bytes, all cores together."""
+    here = machine.current()
+    for level in (1, 2):
+        if footprint <= (here.cache_bytes(level) or 0) * here.cores:
+            return f"L{level}"
+    return "L3" if footprint <= here.llc_bytes else "DRAM"
+
+
+def _machine() -> dict[str, Any]:
+    here = machine.current()
+    return {
+        "fingerprint": machine.fingerprint(),
+        "cpu": here.cpu.model,
+        "threads": here.threads,
+        "tiers": list(machine.available_tiers()),
+        "llc_bytes": here.llc_bytes,
+        "ceilings": machine.load_ceilings() is not None,
+    }

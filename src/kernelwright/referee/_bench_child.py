@@ -1,0 +1,291 @@
+"""The child of a bench: torch, our operators and their peers in one process, raced from Python.
+
+It times and judges what it is asked to and sends raw times back; statistics and verdicts are the parent's.
+Started as `python -m kernelwright.referee._bench_child` with a channel; see `Session` for the messages.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import asdict
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.errors import UnsupportedCallError
+from kernelwright.errors import UsageError
+from kernelwright.ops import OperatorSpec
+from kernelwright.ops import parse_dtype
+from kernelwright.ops import Workload
+from kernelwright.referee._peers import ours
+from kernelwright.referee._peers import OURS
+from kernelwright.referee._peers import peer
+from kernelwright.referee._peers import PeerUnsupportedError
+from kernelwright.referee._peers import Recipe
+from kernelwright.referee._python_clock import calibrate
+from kernelwright.referee._python_clock import Contestant
+from kernelwright.referee._python_clock import run_rounds
+from kernelwright.referee._python_oracle import consult
+from kernelwright.referee._python_oracle import Judgement
+from kernelwright.referee._python_oracle import Oracle
+from kernelwright.referee._python_rotation import Layout
+from kernelwright.referee._python_rotation import plan_rotation
+from kernelwright.referee._python_rotation import Pool
+from kernelwright.referee._python_rotation import Rotation
+from kernelwright.referee._verdict import Mode
+from kernelwright.referee._verdict import Regime
+from kernelwright.referee._verdict import Status
+
+#: A peer rounds where it likes; its output shows that it computes the operator, not how well.
+_PEER_SLACK = 8.0
+_LARGE_ELEMENTS = 1 << 22
+
+
+@dataclass
+class _Side:
+    """One contestant of a workload: its recipe, or why it has none."""
+
+    name: str
+    recipe: Recipe | None
+    status: Status = Status.PASSED
+    reason: str = ""
+
+
+class _Checker:
+    """Judges outputs of timed calls: blocks 1, 2, 4, 8, … of a contestant, and its last."""
+
+    def __init__(self, rotation: Rotation, oracles: list[Oracle], inputs: list[dict[str, Tensor]], slack: float) -> None:
+        self.rotation = rotation
+        self.checked = 0
+        self.problem = ""
+        self.worst: Judgement | None = None
+        self._oracles = oracles
+        self._inputs = inputs
+        self._slack = slack
+        self._seen = 0
+        self._most = 3 if oracles[0].expected.numel() > _LARGE_ELEMENTS else 12
+
+    def __call__(self, result: Any) -> None:
+        self._seen += 1
+        if self.checked < self._most and self._seen & (self._seen - 1) == 0:
+            self.check(result)
+
+    def check(self, result: Any) -> None:
+        number = self.rotation.last_content
+        self.checked += 1
+        judgement = self._oracles[number].judge(result, slack=self._slack)
+        if self.worst is None or judgement.max_error > self.worst.max_error or not judgement.ok:
+            self.worst = judgement
+        problem = judgement.reason
+        for name, view in self.rotation.last_inputs().items():
+            if not problem and not _same_bits(view, self._inputs[number][name]):
+                problem = f"the call changed its input {name}"
+        self.problem = self.problem or problem
+        self.rotation.poison_last()
+
+
+class Session:
+    """One operator, dtype and regime; workloads come one after the other.
+
+    Messages, each answered by one: `setup`, then for each row `begin` (inputs, warm-up, block sizes), any
+    number of `rounds`, `finish` (a last judgement).
+    """
+
+    def __init__(self) -> None:
+        self._spec: OperatorSpec | None = None
+        self._pools: dict[str, Pool] = {}
+        self._prepared: Workload | None = None
+        self._sides: list[_Side] = []
+        self._inputs: list[dict[str, Any]] = []
+        self._oracles: list[Oracle] = []
+        self._contestants: list[Contestant] = []
+        self._checkers: dict[str, _Checker] = {}
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what the message asks and describe the outcome."""
+        ask = {"setup": self._setup, "begin": self._begin, "rounds": self._rounds, "finish": self._finish}
+        with torch.inference_mode():
+            return ask[message["do"]](message)
+
+    def _setup(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        from kernelwright import dispatch
+
+        self._spec = dispatch.spec(message["operator"])
+        self._dtype = parse_dtype(message["dtype"])
+        self._regime = Regime(message["regime"])
+        self._backend = message.get("backend")
+        self._peers: list[str] = message["peers"]
+        self._cold = int(message["cold_bytes"])
+        self._llc = int(message["llc_bytes"])
+        self._available = int(message["available_bytes"])
+        self._seed = int(message["seed"])
+        if message.get("threads"):
+            torch.set_num_threads(message["threads"])
+        return {"torch": torch.__version__, "threads": torch.get_num_threads()}
+
+    def _begin(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        spec = self._spec
+        if spec is None:
+            raise RuntimeError("begin came before setup")
+        workload = spec.workload(*message["sizes"], dtype=self._dtype)
+        if workload != self._prepared:
+            self._prepare(spec, workload)
+        self._contestants, self._checkers = [], {}
+        mode = Mode(message["mode"])
+        racing = [side for side in self._sides if side.recipe is not None]
+        layout = self._layout(spec)
+        try:
+            plan = plan_rotation(
+                layout.slot_bytes,
+                len(self._sides),
+                wanted_bytes=self._cold if mode is Mode.COLD else 0,
+                llc_bytes=self._llc,
+                available_bytes=self._available,
+            )
+        except UsageError as error:
+            return {"status": Status.UNSUPPORTED, "reason": str(error), "sides": []}
+        for position, side in enumerate(racing):
+            self._enter(spec, side, layout, plan.slots, self._seed + position)
+        return {
+            "status": Status.PASSED,
+            "reason": "",
+            "sides": [self._described(side) for side in self._sides],
+            "rotation": plan.as_dict(),
+            "served_by": self._served_by(spec),
+        }
+
+    def _prepare(self, spec: OperatorSpec, workload: Workload) -> None:
+        """Inputs, oracles and recipes of a workload; they serve both modes."""
+        self._prepared = None
+        self._oracles = []
+        generator = torch.Generator().manual_seed(self._seed)
+        first = spec.inputs(workload, generator)
+        large = max(value.numel() for name, value in first.items() if name in spec.tensors) > _LARGE_ELEMENTS
+        self._inputs = [first, *(spec.inputs(workload, generator) for _ in range(1 if large else 3))]
+        self._oracles = [
+            consult(spec.reference, arguments, budget=spec.budget, dtype=self._dtype) for arguments in self._inputs
+        ]
+        self._sides = [_Side(OURS, ours(spec, first, self._backend))]
+        for name in self._peers:
+            try:
+                self._sides.append(_Side(name, peer(name, spec, first, self._regime)))
+            except PeerUnsupportedError as error:
+                self._sides.append(_Side(name, None, Status.UNSUPPORTED, str(error)))
+        self._prepared = workload
+
+    def _layout(self, spec: OperatorSpec) -> Layout:
+        tensors = {name: self._inputs[0][name] for name in spec.tensors}
+        return Layout({**tensors, "out": torch.empty_like(self._oracles[0].expected, dtype=self._dtype)})
+
+    def _enter(self, spec: OperatorSpec, side: _Side, layout: Layout, slots: int, seed: int) -> None:
+        """Give a side its buffers, warm it up and look at its first output; a failure is its status."""
+        contents = [{name: arguments[name] for name in spec.tensors} for arguments in self._inputs]
+        rotation = Rotation(
+            self._pools.setdefault(side.name, Pool()), layout, contents, "out", slots=slots, seed=seed
+        )
+        checker = _Checker(rotation, self._oracles, contents, 1.0 if side.name == OURS else _PEER_SLACK)
+        assert side.recipe is not None
+        contestant = Contestant(
+            side.name,
+            side.recipe.call(self._regime),
+            layout.names,
+            side.recipe.namespace,
+            rotation.take,
+            checker,
+        )
+        try:
+            calibrate([contestant])
+        except UnsupportedCallError as error:
+            side.recipe, side.status, side.reason = None, Status.UNSUPPORTED, str(error)
+        except Exception as error:  # noqa: BLE001 - whatever a contestant raises is what is said of it
+            failed = Status.CRASHED if side.name == OURS else Status.UNSUPPORTED
+            side.recipe, side.status, side.reason = None, failed, _said(error)
+        else:
+            self._checkers[side.name] = checker
+            if not checker.problem:
+                self._contestants.append(contestant)
+
+    def _described(self, side: _Side) -> dict[str, Any]:
+        checker = self._checkers.get(side.name)
+        wrong = checker is not None and bool(checker.problem)
+        return {
+            "name": side.name,
+            "status": Status.WRONG if wrong else side.status,
+            "reason": checker.problem if checker is not None and wrong else side.reason,
+            "form": side.recipe.form(self._regime) if side.recipe else "",
+            "calls": next((racer.calls for racer in self._contestants if racer.name == side.name), 0),
+        }
+
+    def _served_by(self, spec: OperatorSpec) -> dict[str, Any]:
+        from kernelwright import dispatch
+
+        out = None
+        if self._regime is Regime.PREALLOCATED:
+            out = torch.empty_like(self._oracles[0].expected, dtype=self._dtype)
+        try:
+            explanation = dispatch.explain(spec.name, **self._inputs[0], out=out, backend=self._backend)
+        except KernelwrightError as error:
+            return {"error": str(error)}
+        fields = ("implementation", "backend", "tier", "because", "configuration")
+        return {name: _plain(getattr(explanation, name)) for name in fields}
+
+    def _rounds(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        rounds = run_rounds(
+            self._contestants,
+            seconds=message["seconds"],
+            fewest=message["fewest"],
+            most=message["most"],
+            seed=message["seed"],
+        )
+        return {"times_ns": dict(rounds.times_ns), "wall_s": rounds.wall_s}
+
+    def _finish(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        del message
+        found: dict[str, Any] = {}
+        for contestant in self._contestants:
+            checker = self._checkers[contestant.name]
+            _, result = contestant.sample()
+            checker.check(result)
+            worst = asdict(checker.worst) if checker.worst else {}
+            found[contestant.name] = {"problem": checker.problem, "checked": checker.checked, "worst": worst}
+        return {"judgements": found}
+
+
+def _same_bits(left: Tensor, right: Tensor) -> bool:
+    return torch.equal(left.reshape(-1).view(torch.uint8), right.reshape(-1).view(torch.uint8))
+
+
+def _said(error: BaseException) -> str:
+    text = str(error).strip()
+    first = text.splitlines()[0] if text else ""
+    return f"{type(error).__name__}: {first}"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def main() -> None:
+    """Answer messages until the parent closes the channel."""
+    from kernelwright.process._channel import connect
+
+    channel = connect()
+    session = Session()
+    while (message := channel.receive()) is not None:
+        try:
+            reply = {"ok": True, **session.answer(message)}
+        except KernelwrightError as error:
+            reply = {"ok": False, "error": str(error)}
+        except Exception as error:  # noqa: BLE001 - told to the parent, which ends this child
+            reply = {"ok": False, "error": _said(error), "traceback": traceback.format_exc()}
+        channel.send(reply)
+
+
+if __name__ == "__main__":
+    main()

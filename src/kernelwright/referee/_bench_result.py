@@ -1,0 +1,172 @@
+"""What a bench found: rows, geometric means, and what it all was measured under."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from enum import Enum
+from typing import Any
+
+from kernelwright.referee._verdict import Comparison
+from kernelwright.referee._verdict import Contest
+from kernelwright.referee._verdict import Mode
+from kernelwright.referee._verdict import Regime
+from kernelwright.referee._verdict import Status
+from kernelwright.referee._verdict import Timing
+
+MODE_MEANING: Mapping[Mode, str] = {
+    Mode.COLD: "private buffers of each contestant rotate, weights too; nothing of a call's data is in a cache",
+    Mode.WARM: "each contestant uses its own two sets of buffers again and again",
+}
+REGIME_MEANING: Mapping[Regime, str] = {
+    Regime.ALLOCATING: (
+        "every contestant allocates its result at each call from the C library as it comes; large results pay "
+        "for fresh pages, all alike"
+    ),
+    Regime.PREALLOCATED: (
+        "out= is passed to every contestant that has it; one without it allocates, from a heap that keeps its "
+        "pages mapped (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_, MALLOC_TOP_PAD_, the same for all)"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class PeerResult:
+    """Ours against one peer in one row; `contest` is None where the peer could not take part, with the reason."""
+
+    name: str
+    status: Status
+    reason: str
+    form: str
+    contest: Contest | None
+
+
+@dataclass(frozen=True)
+class BenchRow:
+    """One operator, workload, mode and regime.
+
+    `contests` compare ours (the candidate) with each peer (the baseline): a ratio above one means that ours is
+    faster. `better` is the peer that leaves ours the smallest ratio, and the row's comparison is the one with
+    it. `bytes_per_second` is the operator's least traffic over our median time.
+    """
+
+    operator: str
+    dtype: str
+    workload: str
+    mode: Mode
+    regime: Regime
+    status: Status
+    reason: str
+    form: str
+    time: Timing | None
+    peers: tuple[PeerResult, ...]
+    bytes_per_second: float | None
+    ceiling_fraction: float | None
+    served_by: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def better(self) -> Contest | None:
+        """The contest with the better of the peers."""
+        contests = [peer.contest for peer in self.peers if peer.contest is not None]
+        return min(contests, key=lambda contest: contest.ratio) if contests else None
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison with the better of the peers."""
+        better = self.better
+        return better.comparison if better else None
+
+    @property
+    def ok(self) -> bool:
+        """Right, and not slower than the better of the peers."""
+        return self.status is Status.PASSED and self.comparison is not Comparison.SLOWER
+
+
+@dataclass(frozen=True)
+class GeometricMean:
+    """Over all rows of an operator and dtype that have a contest with `against`."""
+
+    operator: str
+    dtype: str
+    against: str
+    ratio: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """All rows of a bench, and what they were measured with."""
+
+    rows: tuple[BenchRow, ...]
+    machine: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row is right and not slower than the better of its peers."""
+        return all(row.ok for row in self.rows)
+
+    @property
+    def means(self) -> tuple[GeometricMean, ...]:
+        """Geometric means of the ratios: against the better peer of each row (`better`), then each peer."""
+        found = []
+        for operator, dtype in dict.fromkeys((row.operator, row.dtype) for row in self.rows):
+            rows = [row for row in self.rows if (row.operator, row.dtype) == (operator, dtype)]
+            better = [row.better.ratio for row in rows if row.better]
+            if better:
+                found.append(GeometricMean(operator, dtype, "better", _mean(better), len(better)))
+            for name in dict.fromkeys(peer.name for row in rows for peer in row.peers):
+                ratios = [
+                    peer.contest.ratio for row in rows for peer in row.peers if peer.name == name and peer.contest
+                ]
+                if ratios:
+                    found.append(GeometricMean(operator, dtype, name, _mean(ratios), len(ratios)))
+        return tuple(found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        rows = []
+        for row in self.rows:
+            plain = as_plain(row)
+            better = row.better
+            plain["better"] = better.baseline if better else None
+            plain["comparison"] = better.comparison.value if better else None
+            plain["ratio"] = better.ratio if better else None
+            plain["interval"] = list(better.interval) if better else None
+            rows.append(plain)
+        return {
+            "ok": self.ok,
+            "rows": rows,
+            "geometric_means": [as_plain(mean) for mean in self.means],
+            "machine": as_plain(self.machine),
+            "settings": as_plain(self.settings),
+            "meaning": {
+                **{mode.value: text for mode, text in MODE_MEANING.items()},
+                **{regime.value: text for regime, text in REGIME_MEANING.items()},
+            },
+        }
+
+
+def as_plain(value: Any) -> Any:
+    """Dataclasses, mappings, sequences and enumerations as what JSON knows; NaN and infinity as None."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {part.name: as_plain(getattr(value, part.name)) for part in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(as_plain(key)): as_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, frozenset, set)):
+        return [as_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    return math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
