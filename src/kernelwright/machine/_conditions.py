@@ -22,8 +22,8 @@ _COLUMNS = 8  # guest time, in later columns, is part of user time already
 class Conditions:
     """The circumstances of a measurement, complete once its block has ended.
 
-    `load_before` and `load_after` are the one-minute load averages. `steal` is the fraction of the processors'
-    time that the hypervisor gave to others, `busy` the fraction that was used here by anyone; both are None
+    `load_before` and `load_after` are the one-minute load averages. `steal` is the part of the processors'
+    time that the hypervisor gave to others, `busy` the part that was used here by anyone; both are None
     where the kernel does not tell, or in a block too short for its clock.
     """
 
