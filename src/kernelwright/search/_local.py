@@ -19,8 +19,8 @@ class LocalSearch(Optimizer):
     The first batch is chosen by maximin distance (Johnson, Moore and Ylvisaker, 1990) among a sample of valid
     configurations: the biggest single gain on recorded spaces. Then a current configuration is changed in
     one parameter at a time; a worse result is accepted with probability exp(−Δ / temperature), on the scale
-    of the scores seen so far (Kirkpatrick et al., 1983). When all its neighbours were seen, the search goes on
-    from the best configuration that has some left, else from a random one. Failures are only avoided.
+    of the scores seen so far (Kirkpatrick et al., 1983). When all its neighbours were seen, the search goes
+    on from the best configuration that has some left, else from a random one. Failures are only avoided.
 
     Args:
         start: size of the first batch, the default configuration included.

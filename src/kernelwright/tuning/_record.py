@@ -30,7 +30,7 @@ class EvaluationRecord:
     `ratios` holds default time / candidate time for each workload name (above one: faster than the default)
     as screened, `intervals` their 95% intervals. `reused` is the number of the evaluation of the same machine
     code whose verdict this one shares. Seconds count from the run's start, pauses between sittings left out.
-    `stage` is asked, built, checked or screened: how far it came.
+    `stage` is asked, built, checked or screened: how far it came. `details` say how it was built.
     """
 
     number: int
@@ -49,6 +49,7 @@ class EvaluationRecord:
     ratios: dict[str, float] = field(default_factory=dict)
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     stage: str = "asked"
+    details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -67,10 +68,11 @@ class EvaluationRecord:
 class WorkloadResult:
     """How the run ended for one workload.
 
-    `outcome` is a sentence. `winner` is the configuration that stands proven faster than the default, new or
-    stored earlier; None when the default stands. `contests` are contests of the referee as dicts
-    (`candidate`, `baseline`, `mode`, `regime`, `comparison`, `ratio`, `interval`, `candidate_time`, …), each
-    with a `stage`: `final` (a race among finalists) or `confirmed` (in a fresh process on fresh data).
+    `outcome` is a sentence; `origin` says what stands: new, stored or default. `winner` is the configuration
+    that is proven faster than the default, new or stored earlier; None when the default stands. `contests`
+    are contests of the referee as dicts (`candidate`, `baseline`, `mode`, `regime`, `comparison`, `ratio`,
+    `interval`, `candidate_time`, …), each with a `stage`: `final` (a race among finalists) or `confirmed` (in
+    a fresh process on fresh data).
     `cost` has bytes_read, bytes_written and flops of one call. `evidence` is what a stored winner carries.
     """
 
@@ -78,6 +80,7 @@ class WorkloadResult:
     bucket: str
     winner: dict[str, Any] | None
     outcome: str
+    origin: str = "default"
     number: int | None = None
     implementation: str | None = None
     comparison: str | None = None
@@ -111,6 +114,8 @@ class RunRecord:
     versions: dict[str, str]
     workloads: list[str]
     default_configurations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    stored: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    space_key: str = ""
     evaluations: list[EvaluationRecord] = field(default_factory=list)
     finals: dict[str, dict[str, Any]] = field(default_factory=dict)
     confirmations: list[dict[str, Any]] = field(default_factory=list)
@@ -163,7 +168,7 @@ class RunRecord:
             case "built":
                 one = self.evaluations[body["number"] - 1]
                 one.build_key, one.code_key = body["build_key"], body["code_key"]
-                one.build_s, one.stage = body["build_s"], "built"
+                one.build_s, one.stage, one.details = body["build_s"], "built", dict(body["details"])
             case "verdict":
                 one = self.evaluations[body["number"] - 1]
                 one.status, one.reason = body["status"], body["reason"]
@@ -177,6 +182,9 @@ class RunRecord:
                 self.confirmations.append(dict(body))
             case "peers":
                 self.peers[body["workload"]] = list(body["contests"])
+                for result in self.results:
+                    if result.workload == body["workload"]:
+                        result.contests += body["contests"]
             case "result":
                 known = {name: body[name] for name in WorkloadResult.__dataclass_fields__ if name in body}
                 self.results.append(WorkloadResult(**known))
@@ -210,6 +218,8 @@ def begin(folder: Path, event: Event) -> RunRecord:
         versions=dict(body["versions"]),
         workloads=list(body["workloads"]),
         default_configurations={name: dict(one) for name, one in body["defaults"].items()},
+        stored={bucket: (name, dict(one)) for bucket, (name, one) in body["stored"].items()},
+        space_key=body["space_key"],
     )
 
 

@@ -1,0 +1,42 @@
+"""How a run's seconds are shared out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Deadlines in seconds since the run's start, and what one step may take.
+
+    Searching takes the largest part; the finals and the confirmations have theirs kept free, since only what
+    is confirmed counts. A last part goes to the comparison with torch.
+    """
+
+    total_s: float
+    workloads: int
+
+    @property
+    def search_until_s(self) -> float:
+        """When the search stops asking."""
+        return 0.60 * self.total_s
+
+    @property
+    def confirm_until_s(self) -> float:
+        """When confirmations should be over."""
+        return 0.90 * self.total_s
+
+    @property
+    def screen_s(self) -> float:
+        """Measuring time of one candidate on one workload."""
+        return min(max(0.0025 * self.total_s, 0.05), 0.4)
+
+    @property
+    def final_s(self) -> float:
+        """Measuring time of the finalists' race on one workload."""
+        return min(max(0.06 * self.total_s / self.workloads, 0.1), 2.0)
+
+    @property
+    def confirm_s(self) -> float:
+        """Measuring time of one confirmation: four contests on one workload."""
+        return min(max(0.14 * self.total_s / self.workloads, 0.4), 6.0)
