@@ -1,24 +1,24 @@
 // Root-mean-square normalisation: y = x / sqrt(mean(x²) + eps) · weight, one row at a time.
 //
 // Tensors: x (rows, hidden), weight (hidden), y (rows, hidden). Scalars: eps.
-// Two passes over a row: the second finds x in the first-level cache, and meanwhile asks memory for the row
-// to come, so that the memory pipe never rests.
+// Two passes over a row: the sum of its squares, then the result. One loop takes the second pass over a row
+// and the first one over the row after it, so that reading and writing memory overlap.
 #include <math.h>
 
 #include "kw/math.h"
 #include "kw/rows.h"
 
-// Independent chains of the sum of squares; one would wait for the latency of each addition.
+// Independent chains of the sum of squares over a row on its own; one would wait for each addition.
 #ifndef KW_ACCUMULATORS
 #define KW_ACCUMULATORS 4
 #endif
-// Pairs of vectors written per step of the second pass.
+// Pairs of vectors per step of the joint loop, and its chains.
 #ifndef KW_UNROLL
 #define KW_UNROLL 2
 #endif
-// How many rows ahead the second pass prefetches; 0: none.
-#ifndef KW_PREFETCH_ROWS
-#define KW_PREFETCH_ROWS 1
+// Bytes ahead of the reading position to prefetch; 0: none.
+#ifndef KW_PREFETCH_BYTES
+#define KW_PREFETCH_BYTES 1024
 #endif
 
 namespace {
@@ -40,6 +40,13 @@ inline void add_squares<bf16>(Pair *sum, Unit<bf16> unit) {
 }
 #endif
 
+template <int kChains>
+float total(const Pair (&sums)[kChains]) {
+  vf all = {};
+  for (const Pair &pair : sums) all += pair.a + pair.b;
+  return sum_lanes(all);
+}
+
 template <class T>
 float sum_of_squares(const T *x, int64_t width) {
   Pair sums[KW_ACCUMULATORS] = {};
@@ -50,44 +57,54 @@ float sum_of_squares(const T *x, int64_t width) {
   }
   for (; i + kStep <= width; i += kStep) add_squares<T>(&sums[0], load_unit(x + i));
   if (i < width) add_squares<T>(&sums[0], load_unit_part(x + i, (int)(width - i), T{}));
-  vf total = {};
-#pragma GCC unroll 8
-  for (int k = 0; k < KW_ACCUMULATORS; ++k) total += sums[k].a + sums[k].b;
-  return sum_lanes(total);
+  return total(sums);
 }
 
 inline Pair scaled(Pair x, Pair weight, vf factor) {
   return Pair{x.a * factor * weight.a, x.b * factor * weight.b};
 }
 
-template <bool kStream, class T>
-void normalise(const T *x, const T *weight, T *y, int64_t width, float rstd, const T *ahead) {
+// y = x · factor · weight over a row. With kNext, also the sum of squares of the row `next`.
+template <bool kStream, bool kNext, class T>
+float normalise(const T *x, const T *weight, T *y, int64_t width, float rstd, const T *next) {
   const vf factor = splat(rstd);
-  int64_t i = 0;
-  if constexpr (kStream) {
-    i = stream_head(y, width);
-    const int head = (int)i;
-    if (head > 0)
-      store_part(y, scaled(load_part(x, head, T{}), load_part(weight, head, T{}), factor), head);
-  }
+  Pair sums[KW_UNROLL] = {};
+  const auto part = [&](int64_t at, int count) {
+    if constexpr (kNext) add_squares<T>(&sums[0], load_unit_part(next + at, count, T{}));
+    store_part(y + at, scaled(load_part(x + at, count, T{}), load_part(weight + at, count, T{}), factor),
+               count);
+  };
+  const auto step = [&](int chain, int64_t at) {
+    if constexpr (kNext) {
+      prefetch_step<KW_PREFETCH_BYTES>(next + at);
+      add_squares<T>(&sums[chain], load_unit(next + at));
+    }
+    put<kStream>(y + at, scaled(load(x + at), load(weight + at), factor));
+  };
+  int64_t i = kStream ? stream_head(y, width) : 0;
+  if (i > 0) part(0, (int)i);
   for (; i + KW_UNROLL * kStep <= width; i += KW_UNROLL * kStep) {
 #pragma GCC unroll 8
-    for (int k = 0; k < KW_UNROLL; ++k) {
-      const int64_t at = i + k * kStep;
-      if (KW_PREFETCH_ROWS > 0) {
-        __builtin_prefetch(ahead + at, 0, 3);
-        if (sizeof(T) * kStep > 64) __builtin_prefetch(ahead + at + kLanes, 0, 3);
-      }
-      put<kStream>(y + at, scaled(load(x + at), load(weight + at), factor));
-    }
+    for (int k = 0; k < KW_UNROLL; ++k) step(k, i + k * kStep);
   }
-  for (; i + kStep <= width; i += kStep) {
-    put<kStream>(y + i, scaled(load(x + i), load(weight + i), factor));
+  for (; i + kStep <= width; i += kStep) step(0, i);
+  if (i < width) part(i, (int)(width - i));
+  return total(sums);
+}
+
+template <bool kStream, class T>
+void rms_norm_rows(const T *x, int64_t x_stride, const T *weight, T *y, int64_t y_stride, int64_t rows,
+                   int64_t width, float eps) {
+  const float inverse_width = 1.0f / (float)width;
+  float squares = sum_of_squares(x, width);
+  for (int64_t row = 0; row < rows; ++row, x += x_stride, y += y_stride) {
+    const float rstd = 1.0f / sqrtf(squares * inverse_width + eps);
+    if (row + 1 < rows)
+      squares = normalise<kStream, true>(x, weight, y, width, rstd, x + x_stride);
+    else
+      normalise<kStream, false>(x, weight, y, width, rstd, x);
   }
-  if (i < width) {
-    const int part = (int)(width - i);
-    store_part(y + i, scaled(load_part(x + i, part, T{}), load_part(weight + i, part, T{}), factor), part);
-  }
+  if (kStream) stream_fence();
 }
 
 template <class T>
@@ -104,22 +121,13 @@ int32_t run(const kw_call *call, const void *x_buffer, const void *weight_buffer
   const T *x = (const T *)x_buffer;
   const T *weight = (const T *)weight_buffer;
   T *y = (T *)y_buffer;
-  const float eps = (float)call->scalar[0], inverse_width = 1.0f / (float)width;
+  const float eps = (float)call->scalar[0];
   const int64_t bytes = 2 * rows * width * (int64_t)sizeof(T);
-  const bool streaming = bytes >= (int64_t)KW_STREAM_BYTES;
-  const int threads = thread_count(call, rows, bytes);
-  for_rows(threads, rows, [&](int64_t row) {
-    const T *from = x + row * x_rows.stride;
-    T *to = y + row * y_rows.stride;
-    const float rstd = 1.0f / sqrtf(sum_of_squares(from, width) * inverse_width + eps);
-    const int64_t next = row + KW_PREFETCH_ROWS < rows ? KW_PREFETCH_ROWS : 0;
-    const T *ahead = from + next * x_rows.stride;
-    if (streaming)
-      normalise<true>(from, weight, to, width, rstd, ahead);
-    else
-      normalise<false>(from, weight, to, width, rstd, ahead);
+  const auto rows_from = bytes >= (int64_t)KW_STREAM_BYTES ? rms_norm_rows<true, T> : rms_norm_rows<false, T>;
+  for_ranges(thread_count(call, rows, bytes), rows, [&](int64_t first, int64_t last) {
+    rows_from(x + first * x_rows.stride, x_rows.stride, weight, y + first * y_rows.stride, y_rows.stride,
+              last - first, width, eps);
   });
-  if (streaming) stream_fence();
   return KW_OK;
 }
 

@@ -39,14 +39,8 @@ void piece(const T *gate, const T *value, T *y, int64_t count) {
 #pragma GCC unroll 8
     for (int k = 0; k < KW_UNROLL; ++k) {
       const int64_t at = i + k * kStep;
-      if (KW_PREFETCH_BYTES > 0) {
-        __builtin_prefetch((const char *)(gate + at) + KW_PREFETCH_BYTES, 0, 3);
-        __builtin_prefetch((const char *)(value + at) + KW_PREFETCH_BYTES, 0, 3);
-        if (sizeof(T) * kStep > 64) {
-          __builtin_prefetch((const char *)(gate + at + kLanes) + KW_PREFETCH_BYTES, 0, 3);
-          __builtin_prefetch((const char *)(value + at + kLanes) + KW_PREFETCH_BYTES, 0, 3);
-        }
-      }
+      prefetch_step<KW_PREFETCH_BYTES>(gate + at);
+      prefetch_step<KW_PREFETCH_BYTES>(value + at);
       put<kStream>(y + at, gated<T>(load(gate + at), load(value + at)));
     }
   }
@@ -71,17 +65,19 @@ int32_t run(const kw_call *call, const void *x_buffer, void *y_buffer) {
   const bool streaming = bytes >= (int64_t)KW_STREAM_BYTES;
   const int64_t pieces = (width + KW_PIECE - 1) / KW_PIECE;
   const int threads = thread_count(call, rows * pieces, bytes);
-  for_rows(threads, rows * pieces, [&](int64_t task) {
-    const int64_t row = task / pieces, start = task % pieces * KW_PIECE;
-    const int64_t count = width - start < KW_PIECE ? width - start : KW_PIECE;
-    const T *gate = x + row * x_rows.stride + start;
-    T *to = y + row * y_rows.stride + start;
-    if (streaming)
-      piece<true>(gate, gate + width, to, count);
-    else
-      piece<false>(gate, gate + width, to, count);
+  for_ranges(threads, rows * pieces, [&](int64_t first, int64_t last) {
+    for (int64_t task = first; task < last; ++task) {
+      const int64_t row = task / pieces, start = task % pieces * KW_PIECE;
+      const int64_t count = width - start < KW_PIECE ? width - start : KW_PIECE;
+      const T *gate = x + row * x_rows.stride + start;
+      T *to = y + row * y_rows.stride + start;
+      if (streaming)
+        piece<true>(gate, gate + width, to, count);
+      else
+        piece<false>(gate, gate + width, to, count);
+    }
+    if (streaming) stream_fence();
   });
-  if (streaming) stream_fence();
   return KW_OK;
 }
 

@@ -2,24 +2,22 @@
 //
 // Tensors: x (rows, hidden), y (rows, hidden).
 // Three passes over a row: its maximum; exponentials into a scratch row of floats, with their sum; the
-// scaled result. x comes from memory once and y goes there once; the scratch row stays in a near cache.
+// scaled result. They run as a pipeline over rows: one loop takes the maximum of the next row, the
+// exponentials of this one and the results of the one before, so that reading memory, arithmetic and
+// writing memory overlap instead of taking turns.
 #include <math.h>
 #include <stdlib.h>
 
 #include "kw/math.h"
 #include "kw/rows.h"
 
-// Independent chains of the maximum and of the sum.
-#ifndef KW_ACCUMULATORS
-#define KW_ACCUMULATORS 2
-#endif
-// Pairs of vectors per step of the exponential and of the scaling.
+// Pairs of vectors per step: independent chains of the maximum and of the sum.
 #ifndef KW_UNROLL
 #define KW_UNROLL 2
 #endif
-// How many rows ahead the second pass prefetches; 0: none.
-#ifndef KW_PREFETCH_ROWS
-#define KW_PREFETCH_ROWS 1
+// Bytes ahead of the reading position to prefetch; 0: none.
+#ifndef KW_PREFETCH_BYTES
+#define KW_PREFETCH_BYTES 1024
 #endif
 
 namespace {
@@ -41,97 +39,144 @@ inline f16 lowest<f16>() {
   return f16{0xfc00};
 }
 
-// NaN may be lost here; it comes back with the exponentials.
+// The maximum of a row, in as many chains as a step has pairs. NaN may be lost in it: it comes back with the
+// exponentials.
+struct Maximum {
+  Pair best[KW_UNROLL];
+  Maximum() {
+    for (Pair &pair : best) pair = Pair{splat(-INFINITY), splat(-INFINITY)};
+  }
+  void add(int chain, Pair pair) {
+    best[chain] = Pair{maximum(pair.a, best[chain].a), maximum(pair.b, best[chain].b)};
+  }
+  float result() const {
+    vf all = splat(-INFINITY);
+    for (const Pair &pair : best) all = maximum(maximum(pair.a, pair.b), all);
+    return max_lanes(all);
+  }
+};
+
 template <class T>
-float row_maximum(const T *x, int64_t width) {
-  Pair best[KW_ACCUMULATORS];
-  for (Pair &pair : best) pair = Pair{splat(-INFINITY), splat(-INFINITY)};
-  int64_t i = 0;
-  for (; i + KW_ACCUMULATORS * kStep <= width; i += KW_ACCUMULATORS * kStep) {
-#pragma GCC unroll 8
-    for (int k = 0; k < KW_ACCUMULATORS; ++k) {
-      const Pair pair = load(x + i + k * kStep);
-      best[k] = Pair{maximum(pair.a, best[k].a), maximum(pair.b, best[k].b)};
-    }
-  }
-  for (; i < width; i += kStep) {
-    const Pair pair = i + kStep <= width ? load(x + i) : load_part(x + i, (int)(width - i), lowest<T>());
-    best[0] = Pair{maximum(pair.a, best[0].a), maximum(pair.b, best[0].b)};
-  }
-  vf all = splat(-INFINITY);
-  for (const Pair &pair : best) all = maximum(maximum(pair.a, pair.b), all);
-  return max_lanes(all);
+Pair load_up_to(const T *from, int64_t left) {
+  return left >= kStep ? load(from) : load_part(from, (int)left, lowest<T>());
 }
 
 template <class T>
-float exponentials(const T *x, float *scratch, int64_t width, float top, const T *ahead) {
+float row_maximum(const T *x, int64_t width) {
+  Maximum top;
+  int64_t i = 0;
+  for (; i + KW_UNROLL * kStep <= width; i += KW_UNROLL * kStep) {
+#pragma GCC unroll 8
+    for (int k = 0; k < KW_UNROLL; ++k) top.add(k, load(x + i + k * kStep));
+  }
+  for (; i < width; i += kStep) top.add(0, load_up_to(x + i, width - i));
+  return top.result();
+}
+
+// A finished row of exponentials, waiting to be scaled into `y`.
+template <class T>
+struct Pending {
+  const float *exponentials;
+  T *y;
+  vf factor;
+};
+
+template <bool kStream, class T>
+inline void scale(const Pending<T> &row, int64_t i) {
+  const Pair e = load(row.exponentials + i);
+  put<kStream>(row.y + i, Pair{e.a * row.factor, e.b * row.factor});
+}
+
+template <class T>
+inline void scale_part(const Pending<T> &row, int64_t i, int count) {
+  const Pair e = load(row.exponentials + i);
+  store_part(row.y + i, Pair{e.a * row.factor, e.b * row.factor}, count);
+}
+
+template <bool kStream, class T>
+void finish(const Pending<T> &row, int64_t width) {
+  int64_t i = 0;
+  for (; i + kStep <= width; i += kStep) scale<kStream>(row, i);
+  if (i < width) scale_part(row, i, (int)(width - i));
+}
+
+// Exponentials of a row, relative to its maximum `top`, into `scratch`; their sum. With kPending, meanwhile
+// writes the pending row. Leaves the maximum of the row `next` in `next_top`.
+template <bool kStream, bool kPending, class T>
+float exponentials(const T *x, float *scratch, int64_t width, float top, const Pending<T> &pending,
+                   const T *next, float *next_top) {
   const vf shift = splat(top);
+  Maximum next_maximum;
   Pair sums[KW_UNROLL] = {};
+  const auto step = [&](int chain, int64_t at, Pair pair) {
+    const Pair e = Pair{exp_negative<T>(pair.a - shift), exp_negative<T>(pair.b - shift)};
+    store(scratch + at, e);  // the scratch row is a whole number of steps long
+    sums[chain] = Pair{sums[chain].a + e.a, sums[chain].b + e.b};
+  };
   int64_t i = 0;
   for (; i + KW_UNROLL * kStep <= width; i += KW_UNROLL * kStep) {
 #pragma GCC unroll 8
     for (int k = 0; k < KW_UNROLL; ++k) {
       const int64_t at = i + k * kStep;
-      if (KW_PREFETCH_ROWS > 0) {
-        __builtin_prefetch(ahead + at, 0, 3);
-        if (sizeof(T) * kStep > 64) __builtin_prefetch(ahead + at + kLanes, 0, 3);
-      }
-      const Pair pair = load(x + at);
-      const Pair e = Pair{exp(pair.a - shift), exp(pair.b - shift)};
-      store(scratch + at, e);
-      sums[k] = Pair{sums[k].a + e.a, sums[k].b + e.b};
+      prefetch_step<KW_PREFETCH_BYTES>(next + at);
+      next_maximum.add(k, load(next + at));
+      step(k, at, load(x + at));
+      if constexpr (kPending) scale<kStream>(pending, at);
     }
   }
   for (; i < width; i += kStep) {
-    const Pair pair = i + kStep <= width ? load(x + i) : load_part(x + i, (int)(width - i), lowest<T>());
-    const Pair e = Pair{exp(pair.a - shift), exp(pair.b - shift)};
-    store(scratch + i, e);  // the scratch row is a whole number of steps long
-    sums[0] = Pair{sums[0].a + e.a, sums[0].b + e.b};
+    const int64_t left = width - i;
+    next_maximum.add(0, load_up_to(next + i, left));
+    step(0, i, load_up_to(x + i, left));
+    if constexpr (kPending) {
+      if (left >= kStep)
+        scale<kStream>(pending, i);
+      else
+        scale_part(pending, i, (int)left);
+    }
   }
+  *next_top = next_maximum.result();
   vf total = {};
   for (const Pair &pair : sums) total += pair.a + pair.b;
   return sum_lanes(total);
 }
 
 template <bool kStream, class T>
-void scale(const float *scratch, T *y, int64_t width, float factor) {
-  const vf by = splat(factor);
-  // Scratch is laid out in the element order of T's pairs, so a head can only be skipped whole: rows whose
-  // start is not aligned for streaming take plain stores (see run).
-  int64_t i = 0;
-  for (; i + KW_UNROLL * kStep <= width; i += KW_UNROLL * kStep) {
-#pragma GCC unroll 8
-    for (int k = 0; k < KW_UNROLL; ++k) {
-      const Pair e = load(scratch + i + k * kStep);
-      put<kStream>(y + i + k * kStep, Pair{e.a * by, e.b * by});
-    }
+void softmax_rows(const T *x, int64_t x_stride, T *y, int64_t y_stride, int64_t rows, int64_t width,
+                  float *scratch, int64_t padded) {
+  Pending<T> pending = {};
+  float top = row_maximum(x, width);
+  for (int64_t row = 0; row < rows; ++row) {
+    const T *from = x + row * x_stride;
+    const T *next = row + 1 < rows ? from + x_stride : from;
+    float *mine = scratch + (row & 1) * padded;
+    float next_top;
+    const float sum =
+        row == 0 ? exponentials<kStream, false>(from, mine, width, top, pending, next, &next_top)
+                 : exponentials<kStream, true>(from, mine, width, top, pending, next, &next_top);
+    pending = Pending<T>{mine, y + row * y_stride, splat(1.0f / sum)};
+    top = next_top;
   }
-  for (; i < width; i += kStep) {
-    const Pair e = load(scratch + i);
-    const Pair result = Pair{e.a * by, e.b * by};
-    if (i + kStep <= width)
-      put<kStream>(y + i, result);
-    else
-      store_part(y + i, result, (int)(width - i));
-  }
+  finish<kStream>(pending, width);
+  if (kStream) stream_fence();
 }
 
-// A row of floats per thread, kept between calls, freed with the thread.
+// Scratch of a thread, kept between calls, freed with the thread.
 struct Scratch {
-  float *row = nullptr;
+  float *floats = nullptr;
   int64_t capacity = 0;
-  ~Scratch() { free(row); }
+  ~Scratch() { free(floats); }
   float *reserve(int64_t count) {
     if (count > capacity) {
-      free(row);
+      free(floats);
       capacity = (count + 1023) / 1024 * 1024;
-      row = (float *)aligned_alloc(64, (size_t)capacity * sizeof(float));
-      if (row == nullptr) capacity = 0;
+      floats = (float *)aligned_alloc(64, (size_t)capacity * sizeof(float));
+      if (floats == nullptr) capacity = 0;
     }
-    return row;
+    return floats;
   }
 };
-thread_local Scratch scratch_row;
+thread_local Scratch thread_scratch;
 
 template <class T>
 int32_t run(const kw_call *call, const void *x_buffer, void *y_buffer) {
@@ -144,27 +189,22 @@ int32_t run(const kw_call *call, const void *x_buffer, void *y_buffer) {
   const T *x = (const T *)x_buffer;
   T *y = (T *)y_buffer;
   const int64_t bytes = 2 * rows * width * (int64_t)sizeof(T);
-  const bool large = bytes >= (int64_t)KW_STREAM_BYTES;
   const int threads = thread_count(call, rows, bytes);
   const int64_t padded = (width + kStep - 1) / kStep * kStep;
+  // Every row of y must start where streaming stores may.
+  const bool streaming = bytes >= (int64_t)KW_STREAM_BYTES && (uintptr_t)y % kUnitBytes<T> == 0 &&
+                         (rows == 1 || y_rows.stride * (int64_t)sizeof(T) % kUnitBytes<T> == 0);
   bool out_of_memory = false;
-  for_rows(threads, rows, [&](int64_t row) {
-    float *scratch = scratch_row.reserve(padded);
+  for_ranges(threads, rows, [&](int64_t first, int64_t last) {
+    float *scratch = thread_scratch.reserve(2 * padded);
     if (scratch == nullptr) {
       __atomic_store_n(&out_of_memory, true, __ATOMIC_RELAXED);
       return;
     }
-    const T *from = x + row * x_rows.stride;
-    T *to = y + row * y_rows.stride;
-    const int64_t next = row + KW_PREFETCH_ROWS < rows ? KW_PREFETCH_ROWS : 0;
-    const float top = row_maximum(from, width);
-    const float sum = exponentials(from, scratch, width, top, from + next * x_rows.stride);
-    if (large && (uintptr_t)to % kUnitBytes<T> == 0)
-      scale<true>(scratch, to, width, 1.0f / sum);
-    else
-      scale<false>(scratch, to, width, 1.0f / sum);
+    const auto rows_from = streaming ? softmax_rows<true, T> : softmax_rows<false, T>;
+    rows_from(x + first * x_rows.stride, x_rows.stride, y + first * y_rows.stride, y_rows.stride, last - first,
+              width, scratch, padded);
   });
-  if (large) stream_fence();
   return out_of_memory ? KW_OUT_OF_MEMORY : KW_OK;
 }
 

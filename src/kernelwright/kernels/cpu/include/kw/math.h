@@ -41,6 +41,44 @@ static inline vf exp(vf x) {
 #endif
 }
 
+// 2^f for |f| <= 0.5: minimax polynomials. Relative error 2.7e-6 at degree 4, for 16-bit results; 1.6e-8 at
+// degree 6, for floats.
+template <class T>
+static inline vf exp2_fraction(vf f) {
+  if constexpr (sizeof(T) == 2) {
+    vf p = splat(0x1.3997d6p-7f);
+    p = fma(p, f, splat(0x1.ca1444p-5f));
+    p = fma(p, f, splat(0x1.ec06dap-3f));
+    p = fma(p, f, splat(0x1.62e0dcp-1f));
+    return fma(p, f, splat(0x1.ffffe8p-1f));
+  } else {
+    vf p = splat(0x1.41d334p-13f);
+    p = fma(p, f, splat(0x1.5f456ap-10f));
+    p = fma(p, f, splat(0x1.3b2dbcp-7f));
+    p = fma(p, f, splat(0x1.c6aed4p-5f));
+    p = fma(p, f, splat(0x1.ebfbdap-3f));
+    p = fma(p, f, splat(0x1.62e430p-1f));
+    return fma(p, f, splat(1.0f));
+  }
+}
+
+// e^x for x <= 0 or NaN, as accurate as results of type T show, relative to e^0: the error of the reduced
+// argument grows with |x|, where e^x is small. Down to 0 below about -87; no subnormal results.
+template <class T>
+static inline vf exp_negative(vf x) {
+  constexpr float kLog2e = 1.44269504088896341f;
+  x = maximum(splat(-87.3f), x);
+  const vf shift = splat(12582912.0f);  // 1.5 · 2^23: rounds to an integer, kept in the low bits
+  const vf shifted = fma(x, splat(kLog2e), shift);
+  const vf n = shifted - shift;
+  const vf p = exp2_fraction<T>(fma(x, splat(kLog2e), -n));
+#if defined(KW_AVX512)
+  return _mm512_scalef_ps(p, n);
+#else
+  return p * (vf)((as_uint(shifted) << 23) + (127u << 23));  // a product, so that NaN stays NaN
+#endif
+}
+
 // 1 / (1 + e^-x), in the accuracy that results of type T can show.
 template <class T>
 static inline vf sigmoid(vf x) {

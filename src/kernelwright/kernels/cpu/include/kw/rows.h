@@ -39,19 +39,21 @@ static inline int thread_count(const kw_call *call, int64_t rows, int64_t bytes)
   return rows < most ? (int)rows : most;
 }
 
-// body(row) for every row. One thread skips OpenMP altogether: entering a region costs microseconds.
+// body(first, last) for ranges that together are all rows: one equal share a thread, or KW_ROWS_PER_TASK at a
+// time. One thread skips OpenMP altogether: entering a region costs microseconds.
 template <class Body>
-static inline void for_rows(int threads, int64_t rows, Body body) {
+static inline void for_ranges(int threads, int64_t rows, Body body) {
   if (threads == 1) {
-    for (int64_t row = 0; row < rows; ++row) body(row);
+    body((int64_t)0, rows);
     return;
   }
-#if KW_ROWS_PER_TASK > 0
-#pragma omp parallel for num_threads(threads) schedule(dynamic, KW_ROWS_PER_TASK)
-#else
-#pragma omp parallel for num_threads(threads) schedule(static)
-#endif
-  for (int64_t row = 0; row < rows; ++row) body(row);
+  const int64_t share = KW_ROWS_PER_TASK > 0 ? KW_ROWS_PER_TASK : (rows + threads - 1) / threads;
+  const int64_t tasks = (rows + share - 1) / share;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+  for (int64_t task = 0; task < tasks; ++task) {
+    const int64_t first = task * share;
+    body(first, first + share < rows ? first + share : rows);
+  }
 }
 
 }  // namespace kw

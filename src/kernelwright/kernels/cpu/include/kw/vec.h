@@ -146,6 +146,15 @@ inline bf16 narrow<bf16>(float value) {
   return bf16{(uint16_t)(bits >> 16)};
 }
 
+// Asks for what a step will read `kBytes` after `from`; 0: nothing.
+template <int kBytes, class T>
+static inline void prefetch_step(const T *from) {
+  if constexpr (kBytes > 0) {
+    const char *at = (const char *)from + kBytes;
+    for (int line = 0; line < (int)(kStep * sizeof(T)); line += 64) __builtin_prefetch(at + line, 0, 3);
+  }
+}
+
 // Elements before the first address at which `stream` may begin: fewer than kStep, at most `count`.
 template <class T>
 static inline int64_t stream_head(const T *to, int64_t count) {
