@@ -267,7 +267,7 @@ class Range(Parameter):
         assert self.step is not None
         if self.integer:
             return int(self.low) + index * int(self.step)
-        return float(self.low + index * self.step)
+        return float(min(self.low + index * self.step, self.high))
 
     def _place(self, place: float) -> Value:
         if self.log:
