@@ -1,0 +1,41 @@
+"""What can be chosen for each native CPU kernel.
+
+Names in lower case become macros: `unroll` is KW_UNROLL. Names that begin with `cxx_` are flags of the
+compiler, the empty string standing for none. Defaults are those of the sources; they were picked by measuring
+on machines with AVX2 and with AVX512, and serve where no winner is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kernelwright.space import choice
+from kernelwright.space import Parameter
+from kernelwright.space import Space
+
+_KIB = 1 << 10
+_MIB = 1 << 20
+
+
+def _rows(**own: Parameter) -> Space:
+    return Space(
+        {
+            **own,
+            "unroll": choice([1, 2, 3, 4], default=2),
+            "prefetch_bytes": choice([0, 256, 512, 1024, 2048, 4096], default=1024),
+            "stream_bytes": choice([1 * _MIB, 8 * _MIB, 32 * _MIB, 128 * _MIB, 1 << 40], default=8 * _MIB, log=True),
+            "parallel_bytes": choice([32 * _KIB, 96 * _KIB, 256 * _KIB, 1 * _MIB], default=96 * _KIB, log=True),
+            "rows_per_task": choice([0, 4, 16, 64, 256], default=0),
+            "cxx_level": choice(["", "-O2"]),
+            "cxx_schedule": choice(["", "-fno-schedule-insns2"]),
+            "cxx_align": choice(["", "-falign-loops=64"]),
+            "cxx_vectorize": choice(["", "-fno-tree-vectorize"]),
+        }
+    )
+
+
+SPACES: Mapping[str, Space] = {
+    "rms_norm": _rows(accumulators=choice([1, 2, 4, 8], default=4)),
+    "softmax": _rows(),
+    "silu_and_mul": _rows(piece=choice([1024, 2048, 4096, 16384], default=4096, log=True)),
+}
