@@ -185,13 +185,13 @@ def read_build_file(path: Path) -> BuildFile:
     """
     if path.is_dir():
         path = path / FILE_NAME
-    text = path.read_text(encoding="utf-8")
-    reader = _Reader(path.absolute(), text)
+    content = path.read_bytes()
     try:
+        text = content.decode()
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(path, f"not valid TOML ({error})") from error
-    return reader.read(document)
+    return _Reader(path.absolute(), text).read(document)
 
 
 class _Reader:
@@ -327,7 +327,8 @@ def _lines_of_keys(text: str) -> dict[tuple[str, ...], int]:
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
             section = tuple(part.strip().strip("\"'") for part in header.group(1).split("."))
-            lines.setdefault(section, number)
+            for length in range(1, len(section) + 1):
+                lines.setdefault(section[:length], number)
         elif key := _KEY.match(line):
             name = next(group for group in key.groups() if group)
             lines.setdefault((*section, *name.split(".")), number)
