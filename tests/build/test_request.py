@@ -112,9 +112,16 @@ def test_the_tier_is_part_of_the_key(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize(
     ("section", "tier"),
-    [("scale_avx512", "avx512"), ("scale_avx512_bf16", "avx512_bf16"), ("scale-avx2", "avx2"), ("avx2", "avx2"),
-     ("scale", None), ("scaleavx2", None), ("scale_avx512-bf16", "avx512_bf16")],
-)  # fmt: skip
+    [
+        ("scale_avx512", "avx512"),
+        ("scale_avx512_bf16", "avx512_bf16"),
+        ("scale_avx512-bf16", "avx512_bf16"),
+        ("scale-avx2", "avx2"),
+        ("avx2", "avx2"),
+        ("scale", None),
+        ("scaleavx2", None),
+    ],
+)
 def test_the_tier_is_read_from_the_end_of_the_name(kernel: Kernel, section: str, tier: str | None) -> None:
     request = kernel()
     assert (

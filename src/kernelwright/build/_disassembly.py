@@ -144,9 +144,10 @@ def _code(elf: ELFFile) -> Iterator[Any]:
 
 def _libm_slots(elf: ELFFile) -> dict[int, str]:
     """The function that each slot of the global offset table stands for, where libm provides it."""
-    needed = elf.get_section_by_name(".gnu.version_r")
-    versions = elf.get_section_by_name(".gnu.version")
-    symbols = elf.get_section_by_name(".dynsym")
+    # Any: the kind of a section is known by its name here, and not to the type checker.
+    needed: Any = elf.get_section_by_name(".gnu.version_r")
+    versions: Any = elf.get_section_by_name(".gnu.version")
+    symbols: Any = elf.get_section_by_name(".dynsym")
     if needed is None or versions is None or symbols is None:
         return {}
     from_libm = {
@@ -157,7 +158,7 @@ def _libm_slots(elf: ELFFile) -> dict[int, str]:
     }
     slots = {}
     for name in (".rela.plt", ".rela.dyn"):
-        section = elf.get_section_by_name(name)
+        section: Any = elf.get_section_by_name(name)
         for relocation in section.iter_relocations() if section is not None else ():
             index = relocation["r_info_sym"]
             if index and versions.get_symbol(index)["ndx"] in from_libm:
