@@ -1,0 +1,178 @@
+"""What the output of one call has to be, and whether an output is that.
+
+The rule is `ErrorBudget`'s: max|out − oracle| ≤ factor · max|torch − oracle| + floor, with the fp64 result as
+oracle, torch in the same dtype as peer, and the floor in units of the output's scale (FlashAttention's tests);
+and a gate on the relative L2 error. Where oracle or peer are not finite, the output must be what one of the
+two is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernelwright.ops import dtype_name
+from kernelwright.ops import ErrorBudget
+from kernelwright.ops import OperatorSpec
+
+_CHUNK = 1 << 22
+#: Outputs at least this long are first compared with those that were accepted before, bit by bit.
+_REMEMBERED_ELEMENTS = 1 << 15
+#: So few elements do not average rounding errors out, and the relative L2 error is one rounding.
+_FEW = 256
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass
+class Expectation:
+    """The oracle of one call. `expected` is fp64, or fp32 for half precision; `peer` is torch's own output; both are flat."""
+
+    expected: Tensor
+    peer: Tensor
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    limit: float
+    l2_limit: float
+    peer_error: float
+    scale: float
+    finite: bool
+    _accepted: list[Tensor] = field(default_factory=list)
+
+    def fault(self, output: Tensor, *, unwritten: int | None = None) -> str | None:
+        """What is wrong with `output`, with numbers, or None.
+
+        `unwritten` is the byte that the output's memory was filled with before the call, so that elements that
+        the kernel never wrote can be named as such.
+        """
+        flat = output.reshape(-1)
+        remembered = flat.numel() >= _REMEMBERED_ELEMENTS
+        if remembered and any(_same_bits(flat, known) for known in self._accepted):
+            return None
+        text = self._fault(flat, tuple(output.shape), unwritten)
+        if text is None and remembered and len(self._accepted) < 4:
+            self._accepted.append(flat.clone())
+        return text
+
+    def _fault(self, flat: Tensor, shape: tuple[int, ...], unwritten: int | None) -> str | None:
+        worst, worst_at, squares, norm = 0.0, 0, 0.0, 0.0
+        wrong_at: int | None = None
+        for start in range(0, flat.numel(), _CHUNK):
+            got = flat[start : start + _CHUNK].double()
+            want = self.expected[start : start + _CHUNK].double()
+            if not self.finite or not bool(torch.isfinite(got).all()):
+                comparable, wrong = self._nonfinite(got, want, self.peer[start : start + _CHUNK].double())
+                if wrong_at is None and bool(wrong.any()):
+                    wrong_at = start + int(wrong.nonzero()[0])
+                got, want = torch.where(comparable, got, 0.0), torch.where(comparable, want, 0.0)
+            error = (got - want).abs_()
+            index = int(error.argmax())
+            if float(error[index]) > worst:
+                worst, worst_at = float(error[index]), start + index
+            squares += float(torch.dot(error, error))
+            norm += float(torch.dot(want, want))
+        l2 = (squares / norm) ** 0.5 if norm > 0 else 0.0
+        beyond_l2 = l2 > self.l2_limit and squares**0.5 > self.limit
+        if wrong_at is None and worst <= self.limit and not beyond_l2:
+            return None
+        missing = self._unwritten(flat, unwritten) if unwritten is not None else ""
+        if wrong_at is not None:
+            got_text, want_text = float(flat[wrong_at]), float(self.expected[wrong_at])
+            found = f"element {_place(wrong_at, shape)} is {got_text:.6g}, expected {want_text:.6g}"
+        elif worst > self.limit:
+            found = (
+                f"element {_place(worst_at, shape)} is {float(flat[worst_at]):.6g}, expected "
+                f"{float(self.expected[worst_at]):.6g}: error {worst:.3g} exceeds {self.limit:.3g} "
+                f"(torch in {dtype_name(self.dtype)} errs by {self.peer_error:.3g}; scale {self.scale:.3g})"
+            )
+        else:
+            found = f"relative L2 error {l2:.3g} exceeds {self.l2_limit:.3g}"
+        return missing + found
+
+    def _nonfinite(self, got: Tensor, want: Tensor, peer: Tensor) -> tuple[Tensor, Tensor]:
+        """Where errors can be measured, and where a value is neither the oracle's nor the peer's kind."""
+        rounded = want.to(self.dtype).double()
+        kind, oracle_kind, peer_kind = _kind(got), _kind(rounded), _kind(peer)
+        near_overflow = want.abs() >= 0.99 * torch.finfo(self.dtype).max
+        wrong = (kind != oracle_kind) & (kind != peer_kind) & ~near_overflow
+        comparable = (kind == 0) & (oracle_kind == 0)
+        return comparable, wrong
+
+    def _unwritten(self, flat: Tensor, unwritten: int) -> str:
+        size = flat.element_size()
+        pattern = int.from_bytes(bytes([unwritten]) * size, "little", signed=size > 1)
+        count = int((flat.view(_INTEGERS[size]) == pattern).sum())
+        return f"{count} of {flat.numel()} elements were never written; " if count else ""
+
+
+def expect(spec: OperatorSpec, arguments: Mapping[str, Any], *, flushed: bool = False) -> Expectation:
+    """The expectation of a call with these arguments.
+
+    `flushed` widens the floor to the smallest normal number, for inputs whose denormals a kernel may flush.
+    """
+    peer = spec.reference(**arguments)
+    double = {
+        name: value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+        for name, value in arguments.items()
+    }
+    oracle = spec.reference(**double)
+    return expectation(oracle, peer, spec.budget, flushed=flushed)
+
+
+def expectation(oracle: Tensor, peer: Tensor, budget: ErrorBudget, *, flushed: bool = False) -> Expectation:
+    """The expectation of an output of `peer`'s dtype, given fp64 result and torch's result."""
+    dtype = peer.dtype
+    info = torch.finfo(dtype)
+    oracle, flat_peer = oracle.reshape(-1), peer.reshape(-1)
+    finite = bool(torch.isfinite(oracle).all()) and bool(torch.isfinite(flat_peer).all())
+    want, mine = oracle, flat_peer.double()
+    if not finite:
+        both = torch.isfinite(oracle) & torch.isfinite(mine)
+        want, mine = torch.where(both, oracle, 0.0), torch.where(both, mine, 0.0)
+    peer_error = scale = peer_l2 = 0.0
+    if oracle.numel():
+        difference = (mine - want).abs_()
+        peer_error, scale = float(difference.max()), float(want.abs().max())
+        norm = float(torch.linalg.vector_norm(want))
+        peer_l2 = float(torch.linalg.vector_norm(difference)) / norm if norm else 0.0
+    spacing = info.smallest_normal * info.eps  # of denormals: no output can be closer than half of it
+    floor = budget.floor_ulps * max(info.eps * scale, spacing)
+    if flushed and dtype != torch.float16:  # conversions from fp16 never flush
+        floor += info.smallest_normal
+    gate = budget.relative_l2.get(dtype, 4 * info.eps)
+    l2_limit = max(gate, budget.factor * peer_l2, info.eps if oracle.numel() < _FEW else 0.0)
+    kept = oracle if dtype in (torch.float32, torch.float64) else oracle.float()
+    return Expectation(
+        kept, flat_peer, tuple(peer.shape), dtype, budget.factor * peer_error + floor, l2_limit, peer_error, scale, finite
+    )
+
+
+def _kind(values: Tensor) -> Tensor:
+    """0 finite, 1 +inf, 2 −inf, 3 NaN."""
+    kind = torch.zeros(values.shape, dtype=torch.uint8)
+    kind[values == float("inf")] = 1
+    kind[values == float("-inf")] = 2
+    kind[values.isnan()] = 3
+    return kind
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    kind = _INTEGERS[one.element_size()]
+    return torch.equal(one.view(kind), other.view(kind))
+
+
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of one dtype and shape hold the same bits."""
+    return _same_bits(one.reshape(-1), other.reshape(-1))
+
+
+def _place(index: int, shape: tuple[int, ...]) -> str:
+    place = []
+    for size in reversed(shape):
+        place.append(index % size)
+        index //= size
+    return "[" + ", ".join(map(str, reversed(place))) + "]"

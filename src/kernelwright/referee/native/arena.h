@@ -1,0 +1,95 @@
+// Memory that contests run in: huge pages where there are some, kept between contests, emptied from caches.
+#ifndef KWR_ARENA_H
+#define KWR_ARENA_H
+
+#include <cpuid.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "kernel.h"
+
+namespace kwr {
+
+class Arena {
+ public:
+  // At least `bytes`, all pages present. False when there is no such memory.
+  bool reserve(int64_t bytes) {
+    if (bytes <= size_) return true;
+    release();
+    const int64_t rounded = (bytes + kHuge - 1) / kHuge * kHuge;
+    void *at = mmap(nullptr, size_t(rounded + kHuge), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) return false;
+    mapping_ = at;
+    mapped_ = rounded + kHuge;
+    base_ = reinterpret_cast<unsigned char *>((reinterpret_cast<uintptr_t>(at) + kHuge - 1) / kHuge * kHuge);
+    size_ = rounded;
+    huge_ = madvise(base_, size_t(rounded), MADV_HUGEPAGE) == 0;
+#pragma omp parallel for schedule(static)
+    for (int64_t page = 0; page < rounded; page += kSmall) base_[page] = 0;
+    return true;
+  }
+
+  void release() {
+    if (mapping_ != nullptr) munmap(mapping_, size_t(mapped_));
+    mapping_ = nullptr;
+    base_ = nullptr;
+    size_ = mapped_ = 0;
+  }
+
+  unsigned char *base() const { return base_; }
+  int64_t size() const { return size_; }
+  bool huge() const { return huge_; }
+
+ private:
+  static constexpr int64_t kHuge = 2 << 20, kSmall = 4096;
+  void *mapping_ = nullptr;
+  unsigned char *base_ = nullptr;
+  int64_t size_ = 0, mapped_ = 0;
+  bool huge_ = false;
+};
+
+__attribute__((target("clflushopt"))) inline void flush_lines_weakly(const char *from, const char *to) {
+  for (; from < to; from += 64) _mm_clflushopt(const_cast<char *>(from));
+}
+
+inline void flush_lines_strongly(const char *from, const char *to) {
+  for (; from < to; from += 64) _mm_clflush(from);
+}
+
+// Writes [from, from + bytes) back to memory and drops it from every cache, whatever their sizes.
+inline void flush(const void *from, int64_t bytes) {
+  static const bool weakly = [] {
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b >> 23 & 1);
+  }();
+  const char *begin = static_cast<const char *>(from);
+  weakly ? flush_lines_weakly(begin, begin + bytes) : flush_lines_strongly(begin, begin + bytes);
+}
+
+// Copies `bytes`, flipping at random only the bits that `vary` allows; the same seed gives the same copy.
+inline void copy_varied(unsigned char *to, const unsigned char *from, int64_t bytes, uint64_t vary, uint64_t seed) {
+  if (vary == 0) {
+    memcpy(to, from, size_t(bytes));
+    return;
+  }
+  Random random(seed);
+  int64_t at = 0;
+  for (; at + 8 <= bytes; at += 8) {
+    uint64_t word;
+    memcpy(&word, from + at, 8);
+    word ^= random.next() & vary;
+    memcpy(to + at, &word, 8);
+  }
+  uint64_t word = 0;
+  memcpy(&word, from + at, size_t(bytes - at));
+  word ^= random.next() & vary;
+  memcpy(to + at, &word, size_t(bytes - at));
+}
+
+}  // namespace kwr
+
+#endif  // KWR_ARENA_H

@@ -1,0 +1,132 @@
+"""The measuring child: loads kernels and lets the native driver call them; standard library only.
+
+Started as `child.py DRIVER LIBGOMP STORE_FD STORE_BYTES BOARD_FD BOARD_BYTES`. It never sees a reference, a
+tolerance or a verdict: it is told where calls are described in the store, and leaves what came of them in the
+board.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+
+from kernelwright_channel import connect
+
+_LOADING = 1
+_IDLE = 0
+
+
+def _map(handle: int, size: int, writable: bool) -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int64,
+    )
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    address = libc.mmap(None, size, protection, mmap.MAP_SHARED, handle, 0)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise MemoryError(f"cannot map {size} bytes of shared memory (errno {ctypes.get_errno()})")
+    return int(address)
+
+
+class Driver:
+    """The native driver with its two mappings and the kernels loaded so far."""
+
+    def __init__(self, library: str, libgomp: str, store: int, board: int) -> None:
+        if libgomp:
+            ctypes.CDLL(libgomp, mode=ctypes.RTLD_GLOBAL)
+        self.native = ctypes.CDLL(library)
+        self.store = store
+        self.board = board
+        self.kernels: list[int] = []
+        self._libraries: list[ctypes.CDLL] = []
+        native = self.native
+        pointer, i64, i32, u64, u32 = (
+            ctypes.c_void_p,
+            ctypes.c_int64,
+            ctypes.c_int32,
+            ctypes.c_uint64,
+            ctypes.c_uint32,
+        )
+        native.kwr_check.argtypes = (pointer, pointer, i64, i64, i64, pointer, i32)
+        native.kwr_race_open.argtypes = (pointer, pointer, i64, i64, pointer)
+        native.kwr_race_prepare.argtypes = (u64, i32, u32, i32)
+        native.kwr_race_round.argtypes = (u64, i64)
+        native.kwr_race_collect.argtypes = (i64, i64)
+        native.kwr_float_control.argtypes = (u32,)
+        native.kwr_float_control.restype = u32
+        native.kwr_report_faults.argtypes = (pointer,)
+        native.kwr_report_faults.restype = None
+        native.kwr_report_faults(board)
+        self.pages_kept = bool(native.kwr_keep_pages())
+        self.sizes = (ctypes.c_int64 * 7)()
+        native.kwr_layout(self.sizes)
+
+    def _phase(self, phase: int) -> None:
+        ctypes.c_int64.from_address(self.board).value = phase
+
+    def load(self, library: str, symbol: str) -> dict[str, object]:
+        self._phase(_LOADING)
+        control = self.native.kwr_float_control(0)
+        try:
+            loaded = ctypes.CDLL(library)
+        except OSError as error:
+            return {"error": f"the library does not load: {error}"}
+        finally:
+            self._phase(_IDLE)
+            found = self.native.kwr_float_control(control)
+        try:
+            function = getattr(loaded, symbol)
+        except AttributeError:
+            return {"error": f"the library has no function {symbol}"}
+        self._libraries.append(loaded)
+        self.kernels.append(int(ctypes.cast(function, ctypes.c_void_p).value or 0))
+        return {"kernel": len(self.kernels) - 1, "controls": [control, found]}
+
+    def check(self, cases: int, results: int, count: int, kernel: int, threads: int) -> dict[str, object]:
+        address = self.kernels[kernel]
+        return {"rc": self.native.kwr_check(self.store, self.board, cases, results, count, address, threads)}
+
+    def open(self, plan: int, state: int, kernels: list[int]) -> dict[str, object]:
+        table = (ctypes.c_void_p * len(kernels))(*(self.kernels[kernel] for kernel in kernels))
+        return {"rc": self.native.kwr_race_open(self.store, self.board, plan, state, table)}
+
+    def prepare(self, seed: int, blocks: int, active: int, traps: int) -> dict[str, object]:
+        return {"rc": self.native.kwr_race_prepare(seed, blocks, active, traps)}
+
+    def round(self, seed: int, samples: int) -> dict[str, object]:
+        return {"rc": self.native.kwr_race_round(seed, samples)}
+
+    def collect(self, samples: int, copies: int) -> dict[str, object]:
+        return {"rc": self.native.kwr_race_collect(samples, copies)}
+
+
+def main() -> None:
+    """Serve the parent until it closes the channel."""
+    library, libgomp, store_fd, store_bytes, board_fd, board_bytes = sys.argv[1:7]
+    channel = connect()
+    store = _map(int(store_fd), int(store_bytes), writable=False)
+    board = _map(int(board_fd), int(board_bytes), writable=True)
+    driver = Driver(library, libgomp, store, board)
+    operations = {
+        "load": driver.load,
+        "check": driver.check,
+        "open": driver.open,
+        "prepare": driver.prepare,
+        "round": driver.round,
+        "collect": driver.collect,
+    }
+    channel.send({"ready": True, "sizes": list(driver.sizes), "pages_kept": driver.pages_kept})
+    while (message := channel.receive()) is not None:
+        operation = operations[str(message.pop("op"))]
+        channel.send(operation(**message))
+
+
+if __name__ == "__main__":
+    main()

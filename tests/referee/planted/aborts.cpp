@@ -1,0 +1,6 @@
+// Gives up.
+#include <stdlib.h>
+
+#include "planted.h"
+
+KW_EXPORT int32_t kw_rms_norm(const kw_call *, const void *, const void *, void *) { abort(); }
