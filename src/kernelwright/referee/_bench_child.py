@@ -33,9 +33,10 @@ from kernelwright.referee._python_oracle import consult
 from kernelwright.referee._python_oracle import Judgement
 from kernelwright.referee._python_oracle import Oracle
 from kernelwright.referee._python_rotation import Layout
-from kernelwright.referee._python_rotation import plan_rotation
+from kernelwright.referee._python_rotation import plan_ring
 from kernelwright.referee._python_rotation import Pool
-from kernelwright.referee._python_rotation import Rotation
+from kernelwright.referee._python_rotation import Ring
+from kernelwright.referee._python_rotation import SLOTS_EACH
 from kernelwright.referee._verdict import Mode
 from kernelwright.referee._verdict import Regime
 from kernelwright.referee._verdict import Status
@@ -56,48 +57,54 @@ class _Side:
 
 
 class _Checker:
-    """Judges outputs of timed calls: blocks 1, 2, 4, 8, … of a contestant, and its last."""
+    """Judges outputs of timed calls: the last one of blocks 1, 2, 4, 8, … of a contestant."""
 
-    def __init__(self, rotation: Rotation, oracles: list[Oracle], inputs: list[dict[str, Tensor]], slack: float) -> None:
-        self.rotation = rotation
+    def __init__(self, ring: Ring, oracles: list[Oracle], inputs: list[dict[str, Tensor]], slack: float) -> None:
         self.checked = 0
         self.problem = ""
         self.worst: Judgement | None = None
+        self._ring = ring
         self._oracles = oracles
         self._inputs = inputs
         self._slack = slack
-        self._seen = 0
-        self._most = 3 if oracles[0].expected.numel() > _LARGE_ELEMENTS else 12
+        self._blocks = 0
+        self._most = 4 if oracles[0].expected.numel() > _LARGE_ELEMENTS else 12
 
-    def __call__(self, result: Any) -> None:
-        self._seen += 1
-        if self.checked < self._most and self._seen & (self._seen - 1) == 0:
+    def before(self) -> None:
+        self._blocks += 1
+        if self._due():
+            self._ring.poison_last()
+
+    def after(self, result: Any) -> None:
+        if self._due():
             self.check(result)
+            self.checked += 1
+
+    def _due(self) -> bool:
+        return self.checked < self._most and self._blocks & (self._blocks - 1) == 0
 
     def check(self, result: Any) -> None:
-        number = self.rotation.last_content
-        self.checked += 1
+        number = self._ring.last_content
         judgement = self._oracles[number].judge(result, slack=self._slack)
         if self.worst is None or judgement.max_error > self.worst.max_error or not judgement.ok:
             self.worst = judgement
         problem = judgement.reason
-        for name, view in self.rotation.last_inputs().items():
+        for name, view in self._ring.last_inputs().items():
             if not problem and not _same_bits(view, self._inputs[number][name]):
                 problem = f"the call changed its input {name}"
         self.problem = self.problem or problem
-        self.rotation.poison_last()
 
 
 class Session:
     """One operator, dtype and regime; workloads come one after the other.
 
     Messages, each answered by one: `setup`, then for each row `begin` (inputs, warm-up, block sizes), any
-    number of `rounds`, `finish` (a last judgement).
+    number of `rounds`, `finish` (the judgements).
     """
 
     def __init__(self) -> None:
         self._spec: OperatorSpec | None = None
-        self._pools: dict[str, Pool] = {}
+        self._pool = Pool()
         self._prepared: Workload | None = None
         self._sides: list[_Side] = []
         self._inputs: list[dict[str, Any]] = []
@@ -139,7 +146,7 @@ class Session:
         racing = [side for side in self._sides if side.recipe is not None]
         layout = self._layout(spec)
         try:
-            plan = plan_rotation(
+            plan = plan_ring(
                 layout.slot_bytes,
                 len(self._sides),
                 wanted_bytes=self._cold if mode is Mode.COLD else 0,
@@ -148,8 +155,12 @@ class Session:
             )
         except UsageError as error:
             return {"status": Status.UNSUPPORTED, "reason": str(error), "sides": []}
-        for position, side in enumerate(racing):
-            self._enter(spec, side, layout, plan.slots, self._seed + position)
+        contents = [{name: arguments[name] for name in spec.tensors} for arguments in self._inputs]
+        ring = Ring(
+            self._pool, layout, contents, "out", slots=plan.slots, warm=mode is Mode.WARM, seed=self._seed
+        )
+        for side in racing:
+            self._enter(side, ring, contents)
         return {
             "status": Status.PASSED,
             "reason": "",
@@ -181,21 +192,18 @@ class Session:
         tensors = {name: self._inputs[0][name] for name in spec.tensors}
         return Layout({**tensors, "out": torch.empty_like(self._oracles[0].expected, dtype=self._dtype)})
 
-    def _enter(self, spec: OperatorSpec, side: _Side, layout: Layout, slots: int, seed: int) -> None:
-        """Give a side its buffers, warm it up and look at its first output; a failure is its status."""
-        contents = [{name: arguments[name] for name in spec.tensors} for arguments in self._inputs]
-        rotation = Rotation(
-            self._pools.setdefault(side.name, Pool()), layout, contents, "out", slots=slots, seed=seed
-        )
-        checker = _Checker(rotation, self._oracles, contents, 1.0 if side.name == OURS else _PEER_SLACK)
+    def _enter(self, side: _Side, ring: Ring, contents: list[dict[str, Tensor]]) -> None:
+        """Warm a side up and look at its first outputs; a failure is its status."""
+        checker = _Checker(ring, self._oracles, contents, 1.0 if side.name == OURS else _PEER_SLACK)
         assert side.recipe is not None
         contestant = Contestant(
             side.name,
             side.recipe.call(self._regime),
-            layout.names,
+            ring.layout.names,
             side.recipe.namespace,
-            rotation.take,
+            ring.take,
             checker,
+            lead=SLOTS_EACH if ring.warm else 1,
         )
         try:
             calibrate([contestant])
@@ -248,8 +256,6 @@ class Session:
         found: dict[str, Any] = {}
         for contestant in self._contestants:
             checker = self._checkers[contestant.name]
-            _, result = contestant.sample()
-            checker.check(result)
             worst = asdict(checker.worst) if checker.worst else {}
             found[contestant.name] = {"problem": checker.problem, "checked": checker.checked, "worst": worst}
         return {"judgements": found}

@@ -19,8 +19,8 @@ from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Timing
 
 MODE_MEANING: Mapping[Mode, str] = {
-    Mode.COLD: "private buffers of each contestant rotate, weights too; nothing of a call's data is in a cache",
-    Mode.WARM: "each contestant uses its own two sets of buffers again and again",
+    Mode.COLD: "each call has buffers, weights too, that nobody touched for a whole ring of several times the last-level cache",
+    Mode.WARM: "a block of calls uses the same two sets of buffers again and again, touched before the clock starts",
 }
 REGIME_MEANING: Mapping[Regime, str] = {
     Regime.ALLOCATING: (

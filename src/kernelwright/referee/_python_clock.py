@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import random
 import time
 from collections.abc import Callable
@@ -15,8 +16,8 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
-from dataclasses import field
 from typing import Any
+from typing import Protocol
 
 #: A block lasts at least this long, or is one call.
 BLOCK_NS = 1_000_000
@@ -28,8 +29,18 @@ _TRIES = 5
 Slot = tuple[Any, ...]
 #: Gives the arguments of the next n calls; called while the clock does not run.
 Feeder = Callable[[int], Sequence[Slot]]
-#: Sees the last result of a block, after the clock stopped.
-Observer = Callable[[Any], None]
+
+
+class Observer(Protocol):
+    """Looks at a contestant's blocks while the clock does not run."""
+
+    def before(self) -> None:
+        """Called when the arguments of a block are ready."""
+
+    def after(self, result: Any) -> None:
+        """Called with the last result of the block."""
+
+
 
 
 @dataclass
@@ -41,30 +52,35 @@ class Contestant:
     names: tuple[str, ...]
     namespace: Mapping[str, Any]
     feed: Feeder
-    observe: Observer | None = None
-    calls: int = 1
-    times_ns: list[float] = field(default_factory=list)
+    observer: Observer | None = None
+    #: Calls ahead of a block that the clock does not count, at least.
+    lead: int = 1
+    #: The shortest time of one call in any block so far; it decides how many calls the next block has.
+    best_ns: float = math.inf
 
     def __post_init__(self) -> None:
         self._loop = _compile_loop(self.call, self.names, self.namespace)
 
-    def run(self, calls: int) -> float:
-        """Run a block of `calls` calls; nanoseconds of one."""
-        slots = self.feed(calls)
-        elapsed, result = self._loop(slots)
-        if self.observe is not None:
-            self.observe(result)
-        return elapsed / calls
+    @property
+    def calls(self) -> int:
+        """Calls of a block: as many as last BLOCK_NS, or one."""
+        return max(1, min(_LARGEST_BLOCK, math.ceil(1.1 * BLOCK_NS / max(self.best_ns, 1.0))))
 
-    def sample(self) -> tuple[float, Any]:
-        """Run one call that nobody observes; nanoseconds and its result."""
-        elapsed, result = self._loop(self.feed(1))
-        return float(elapsed), result
+    def run(self, calls: int, lead: int) -> float:
+        """Run `calls` calls right after `lead` calls that do not count; nanoseconds of one."""
+        slots = self.feed(lead + calls)
+        if self.observer is not None:
+            self.observer.before()
+        elapsed, result = self._loop(slots[:lead], slots[lead:])
+        self.best_ns = min(self.best_ns, elapsed / calls)
+        if self.observer is not None:
+            self.observer.after(result)
+        return float(elapsed / calls)
 
 
-def callable_contestant(name: str, function: Callable[[], Any], observe: Observer | None = None) -> Contestant:
+def callable_contestant(name: str, function: Callable[[], Any]) -> Contestant:
     """A contestant that calls `function()` with no arguments."""
-    return Contestant(name, "function()", (), {"function": function}, lambda calls: [()] * calls, observe)
+    return Contestant(name, "function()", (), {"function": function}, lambda calls: [()] * calls)
 
 
 @dataclass(frozen=True)
@@ -76,20 +92,18 @@ class Rounds:
     wall_s: float
 
 
-def calibrate(contestants: Sequence[Contestant], *, block_ns: int = BLOCK_NS) -> None:
-    """Warm each contestant up and choose the calls of its block, so that a block lasts `block_ns`."""
+def calibrate(contestants: Sequence[Contestant]) -> None:
+    """Warm each contestant up and learn how long its calls take."""
     with _quiet():
         for contestant in contestants:
-            contestant.run(1)
-            best = contestant.run(1)
-            calls = 1
-            # The least of several tries: a first call pays for lazy set-up, any call for what else runs here.
+            # The first calls pay for lazy set-up.
+            contestant.run(1, 1)
+            contestant.best_ns = math.inf
+            contestant.run(1, 0)
             for _ in range(_TRIES):
-                if best > _NO_LEAD_NS:
+                if contestant.best_ns > _NO_LEAD_NS:
                     break
-                best = min(best, contestant.run(calls))
-                calls = _calls_for(best, block_ns / 4)
-            contestant.calls = _calls_for(best, block_ns * 1.15)
+                contestant.run(max(1, contestant.calls // 4), 1)
 
 
 def run_rounds(
@@ -99,36 +113,31 @@ def run_rounds(
     generator = random.Random(seed)
     times: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     began = time.perf_counter()
-    last = [float("inf")] * len(contestants)
     done = 0
     with _quiet():
         while done < most and (done < fewest or time.perf_counter() - began < seconds):
-            order = list(range(len(contestants)))
-            generator.shuffle(order)
-            for index in order:
-                contestant = contestants[index]
-                if last[index] < _NO_LEAD_NS:
-                    contestant.run(1)
+            for contestant in generator.sample(contestants, len(contestants)):
+                calls = contestant.calls
                 # A length that moves a little keeps the sampled call from being always the same one.
-                spare = contestant.calls // 8
-                calls = contestant.calls + (generator.randint(0, spare) if spare else 0)
-                last[index] = contestant.run(calls)
-                times[contestant.name].append(last[index])
+                times[contestant.name].append(contestant.run(calls + generator.randint(0, calls // 8), _lead(contestant)))
             done += 1
-    return Rounds(
-        times, {contestant.name: contestant.calls for contestant in contestants}, time.perf_counter() - began
-    )
+    return Rounds(times, {one.name: one.calls for one in contestants}, time.perf_counter() - began)
 
 
-def _calls_for(per_call_ns: float, target_ns: float) -> int:
-    return max(1, min(_LARGEST_BLOCK, round(target_ns / max(per_call_ns, 1.0) + 0.5)))
+def _lead(contestant: Contestant) -> int:
+    """Calls ahead of a block, which wake threads and bring code back, or none where a call is long."""
+    if contestant.best_ns > _NO_LEAD_NS:
+        return 0
+    return max(contestant.lead, contestant.calls // 4)
 
 
 def _compile_loop(call: str, names: tuple[str, ...], namespace: Mapping[str, Any]) -> Callable[..., Any]:
     target = f"({', '.join(names)},)" if names else "_"
     source = (
-        "def loop(slots):\n"
+        "def loop(lead, slots):\n"
         "    result = None\n"
+        f"    for {target} in lead:\n"
+        f"        result = {call}\n"
         "    start = clock()\n"
         f"    for {target} in slots:\n"
         f"        result = {call}\n"
