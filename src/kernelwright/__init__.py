@@ -1,7 +1,7 @@
 """Make an operator fast, and prove it.
 
-The public names are `__all__` below. Importing the package loads torch and the operators' interfaces only when
-one of them is used; kernels register at the first call, or when the registry is asked.
+The public names are `__all__` below. Importing the package loads torch and the operators' interfaces only
+when one of them is used; kernels register at the first call, or when the registry is asked.
 """
 
 from __future__ import annotations

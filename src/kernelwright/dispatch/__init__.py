@@ -1,4 +1,12 @@
-"""Which implementation runs this call: registry, capability predicates, plans, preferences, explanations."""
+"""Which implementation runs this call: registry, capability predicates, plans, preferences, explanations.
+
+The room is callable as its decorator, so that `kernelwright.dispatch("name")` means what it says although a
+package's attribute of this name is the room. Where types are checked, import the decorator from here.
+"""
+
+import sys
+import types
+from typing import Any
 
 from kernelwright.dispatch._announce import announce
 from kernelwright.dispatch._backends import backends
@@ -41,3 +49,11 @@ __all__ = [
     "spec",
     "use_backend",
 ]
+
+
+class _CallableRoom(types.ModuleType):
+    def __call__(self, name: str, spec: Any = None) -> Any:
+        return dispatch(name, spec)
+
+
+sys.modules[__name__].__class__ = _CallableRoom

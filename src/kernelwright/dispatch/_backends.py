@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -89,7 +90,7 @@ def set_backend(name: str | None) -> None:
 @contextlib.contextmanager
 def use_backend(name: str) -> Iterator[None]:
     """Prefer a backend inside the `with` block, in this thread or task only. Raises as `set_backend`."""
-    token = _scope.set(require(name))
+    token = _scope.set(sys.intern(require(name)))
     try:
         yield
     finally:
@@ -108,6 +109,6 @@ def preference() -> tuple[str, str] | None:
 
 
 def get_current_backend() -> str | None:
-    """The backend preferred for calls made here and now, or None where each call is served by what is best."""
+    """The backend preferred for calls made here and now; None: each call is served by what is best."""
     preferred = preference()
     return preferred[0] if preferred else None

@@ -18,9 +18,9 @@ PLAIN_TYPES = (Tensor, Parameter)
 class TensorInfo:
     """A tensor without its data.
 
-    `strides` are in elements; a contiguous tensor has those of its shape, also where a size of one would allow
-    others. `requires_grad` is False where gradients are switched off. `device` is as torch writes it: `cpu`,
-    `cuda:0`.
+    `strides` are in elements; a contiguous tensor has those of its shape, also where a size of one would
+    allow others. `requires_grad` is False where gradients are switched off. `device` is as torch writes it:
+    `cpu`, `cuda:0`.
     """
 
     dtype: torch.dtype

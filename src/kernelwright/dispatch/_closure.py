@@ -1,14 +1,15 @@
 """The function that a person calls: one generated per operator, so that a hit costs under a microsecond.
 
-The exact key holds everything that a decision may depend on. Per tensor: its type, dtype, shape, device, and its
-strides unless it is contiguous (a contiguous tensor is described with the strides of its shape, so that size-one
-dimensions do not matter). Per value: its type and itself, with a zero spelt out since -0.0 == 0.0. Then who may
-want a gradient, the backend asked for, the scope, and whether a dispatch mode (FakeTensorMode, make_fx) or a
-function transform (vmap, grad) is active: these are never stored, so their calls always miss.
+A call first meets the two entries used last (see `_table`), then its exact key, then planning. The exact key
+holds everything that a decision may depend on. Per tensor: its type, dtype, shape, device, and its strides
+unless it is contiguous (a contiguous tensor is described with the strides of its shape, so that size-one
+dimensions do not matter), and whether it is a negated view. Per value: its type and itself, with a zero spelt
+out since -0.0 == 0.0. Then who may want a gradient, the backend asked for, the scope, and whether a dispatch
+mode (FakeTensorMode, make_fx) or a function transform (vmap, grad) is active: these are never stored, so their calls always miss.
 
-Left out on purpose, as these cannot change a decision: inference mode (grad mode is off in it; nothing else is
-looked at), the layout (a miss refuses all but strided tensors, and no other has data for a plan to read), and
-jit tracing (sizes are tensors then, with a hash of their own, so that these calls miss as well).
+Left out on purpose, as these cannot change a decision: inference mode (grad mode is off in it; nothing else
+is looked at), the layout (a miss refuses all but strided tensors, and no other has data for a plan to read),
+and jit tracing (sizes are tensors then, with a hash of their own, so that these calls miss as well).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._compile import _disable_dynamo
 from torch.compiler import is_dynamo_compiling
 
 from kernelwright.dispatch._backends import scope
@@ -28,49 +30,61 @@ from kernelwright.dispatch._signature import Parameter
 #: What reading the key of a call may raise: no plan, an argument that is no tensor, a size without a hash.
 _MISSES = (LookupError, AttributeError, TypeError, RuntimeError)
 
-_TENSOR = "type({0}), {0}.dtype, {0}.shape, {0}.is_contiguous() or {0}.stride(), {0}.is_cpu or {0}.device"
+_TENSOR = "type({0}), {0}.dtype, {0}.shape, {0}.is_contiguous() or {0}.stride(), {0}.is_cpu or {0}.device, {0}.is_neg()"
 
 
 def make_closure(
-    operator: Operator,
-    interface: Callable[..., Any],
-    miss: Callable[..., Any],
-    traced: Callable[..., Any],
+    operator: Operator, interface: Callable[..., Any], miss: Callable[..., Any]
 ) -> Callable[..., Any]:
     """The dispatching function of an operator, dressed as its interface.
 
-    A hit calls its plan. Else `miss(values, out, backend, extra, key)` serves the call, where `key` is None if
-    the call has none. While torch.compile traces, `traced(backend, extra)` allows the torch implementation.
+    A hit calls its plan. Else `miss(table, values, out, backend, extra, key)` serves the call, where `key` is
+    None if the call has none. torch.compile traces the torch implementation; what that may not serve breaks
+    the graph and is dispatched as in eager code.
     """
     signature = operator.signature
-    names = ", ".join(signature.names)
-    values = f"({names},)" if names else "()"
+    names = "".join(f"{name}, " for name in signature.names)
+    by_name = "".join(f"{name}={name}, " for name in signature.names)
+    tensors = "".join(f"{one.name}, " for one in signature.parameters if one.kind is Kind.TENSOR)
+    values = [one.name for one in signature.parameters if one.kind is not Kind.TENSOR]
+    key = _key_text(signature.parameters)
     text = f"""\
 def {operator.name}({signature.head()}):
     if _kw_compiling():
-        _kw_traced(backend, _kw_extra)
-        return _kw_torch({names}{", " if names else ""}out)
+        if _kw_torch is None or _kw_extra or backend not in (None, "torch"):
+            return _kw_untraced({by_name}out=out, backend=backend, **_kw_extra)
+        return _kw_torch({names}out)
+    table = _kw_table
     key = None
-    try:
-        if out is None:
-            key = ({_key_text(signature.parameters)})
-        else:
-            key = ({_key_text(signature.parameters)}, {_TENSOR.format("out")}, _kw_grad() and out.requires_grad)
-        plan = _kw_plans[key]
-    except _kw_misses:
-        plan = None
-    if plan is None or _kw_extra:
-        return _kw_miss({values}, out, backend, _kw_extra, key)
-    return plan({names}{", " if names else ""}out)
+    if out is None:
+{_front_text("front", names, tensors, values)}
+{_front_text("second", names, tensors, values)}
+        try:
+            key = ({key})
+            entry = table.plans[key]
+        except _kw_misses:
+            entry = None
+        if entry is None or _kw_extra:
+            return _kw_miss(table, ({names}), None, backend, _kw_extra, key)
+        table.promote(key, entry, ({tensors}), out=False)
+    else:
+{_front_text("out_front", names, tensors + "out, ", values)}
+{_front_text("out_second", names, tensors + "out, ", values)}
+        try:
+            key = ({key}, {_TENSOR.format("out")}, _kw_grad() and out.requires_grad)
+            entry = table.plans[key]
+        except _kw_misses:
+            entry = None
+        if entry is None or _kw_extra:
+            return _kw_miss(table, ({names}), out, backend, _kw_extra, key)
+        table.promote(key, entry, ({tensors}out), out=True)
+    return entry[1]({names}out)
 """
+    # Without a __name__, so that torch.compile looks for these names here and not in a module.
     namespace = operator.namespace
-    namespace.setdefault("_kw_torch", None)
     namespace.update(
         signature.defaults(),
-        __name__=interface.__module__,
         _kw_compiling=is_dynamo_compiling,
-        _kw_traced=traced,
-        _kw_plans=operator.plans,
         _kw_misses=_MISSES,
         _kw_miss=miss,
         _kw_grad=torch.is_grad_enabled,
@@ -81,9 +95,23 @@ def {operator.name}({signature.head()}):
     )
     exec(compile(text, f"<kernelwright dispatch of {operator.name}>", "exec"), namespace)
     function: Callable[..., Any] = namespace[operator.name]
-    function = functools.update_wrapper(function, interface)
-    del function.__wrapped__  # type: ignore[attr-defined]  # its signature lacks out and backend
+    namespace["_kw_untraced"] = _disable_dynamo(function)
+    functools.update_wrapper(function, interface)
+    del function.__dict__["__wrapped__"]  # its signature lacks out and backend
     return function
+
+
+def _front_text(entry: str, names: str, tensors: str, values: list[str]) -> str:
+    """Serve the call from one entry of the table if it matches: values by identity, tensors by check."""
+    known = [f"_kw_{index}" for index in range(len(values) + 2)]
+    same = [
+        f"{value} is {one}" for value, one in zip([*values, "backend", "_kw_scope()"], known, strict=True)
+    ]
+    conditions = " and ".join([*same, f"_kw_check({tensors})", "not _kw_modes()", "not _kw_extra"])
+    return f"""\
+        _kw_check, _kw_plan, {", ".join(known)} = table.{entry}
+        if {conditions}:
+            return _kw_plan({names}out)"""
 
 
 def _key_text(parameters: tuple[Parameter, ...]) -> str:
@@ -105,10 +133,11 @@ def _key_text(parameters: tuple[Parameter, ...]) -> str:
 
 
 def opaque_key(value: Any) -> Any:
-    """The part of a key that stands for an argument whose annotation says nothing. Raises TypeError if none can."""
+    """The part of a key for an argument whose annotation says nothing. Raises TypeError if there is none."""
     if isinstance(value, torch.Tensor):
         layout = value.is_contiguous() or value.stride()
-        return type(value), value.dtype, value.shape, layout, value.device, value.requires_grad
+        grad = torch.is_grad_enabled() and value.requires_grad
+        return type(value), value.dtype, value.shape, layout, value.device, value.is_neg(), grad
     if isinstance(value, list | tuple):
         return type(value), tuple(opaque_key(one) for one in value)
     return type(value), value or repr(value)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from collections.abc import Mapping
 from typing import Any
-from typing import ParamSpec
 from typing import TypeVar
 
 from kernelwright.dispatch import _plan
@@ -14,10 +12,8 @@ from kernelwright.dispatch import _registry
 from kernelwright.dispatch._closure import make_closure
 from kernelwright.dispatch._registry import Operator
 from kernelwright.dispatch._signature import read_signature
-from kernelwright.errors import UnsupportedCallError
 from kernelwright.errors import UsageError
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -25,8 +21,8 @@ def dispatch(name: str, spec: Any = None) -> Callable[[Callable[..., R]], Callab
     """Make the decorated signature the one interface of operator `name`; its body never runs.
 
     The function that results also takes `out=` (where the interface does not), `backend=` (use exactly this
-    backend, or raise) and the extra keywords that implementations declare. Without a `spec` the operator works,
-    but nothing can be checked or tuned, and `explain` says so.
+    backend, or raise) and the extra keywords that implementations declare. Without a `spec` the operator
+    works, but nothing can be checked or tuned, and `explain` says so.
 
     Raises UsageError for a name or signature that cannot be dispatched.
     """
@@ -36,27 +32,9 @@ def dispatch(name: str, spec: Any = None) -> Callable[[Callable[..., R]], Callab
     def decorate(interface: Callable[..., R]) -> Callable[..., R]:
         signature = read_signature(name, interface)
         operator = Operator(name, signature, spec, (interface.__doc__ or "").strip())
-        operator.namespace["_kw_torch"] = _no_torch(name)
-        function = make_closure(
-            operator, interface, functools.partial(_plan.serve, operator), functools.partial(_traced, name)
-        )
+        operator.namespace["_kw_torch"] = None
+        function = make_closure(operator, interface, functools.partial(_plan.serve, operator))
         _registry.add_operator(operator)
         return function
 
     return decorate
-
-
-def _traced(operator: str, backend: str | None, extra: Mapping[str, Any]) -> None:
-    """Allow torch.compile to trace the torch implementation; where that may not serve, break the graph."""
-    if backend is not None and backend != "torch":
-        reason = "cannot be traced by torch.compile; leave out backend= or call it outside the compiled region"
-        raise UnsupportedCallError(operator, [(backend, reason)])
-    if extra:
-        raise UnsupportedCallError(operator, [("torch", f"does not take {', '.join(extra)} under torch.compile")])
-
-
-def _no_torch(operator: str) -> Callable[..., Any]:
-    def refuse(*_: Any) -> Any:
-        raise UnsupportedCallError(operator, [("torch", "no implementation is registered, so nothing can be traced")])
-
-    return refuse

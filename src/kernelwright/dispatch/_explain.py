@@ -68,5 +68,3 @@ def explain(name: str, *args: Any, out: Any = None, backend: str | None = None, 
         refusals=dict(plan.refusals),
         notes=notes,
     )
-
-

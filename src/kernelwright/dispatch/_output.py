@@ -1,8 +1,8 @@
 """A given output: what it must look like, and that it shares no memory with an input.
 
 An implementation may read an input after it wrote part of the output, so an output that overlaps an input is
-refused, an identical one included. Addresses are not in the key of a plan; a plan with an output compares them
-call by call, by extent first and exactly only if extents overlap (halves of one buffer side by side).
+refused, an identical one included. Addresses are not in the key of a plan; a plan with an output compares
+them call by call, by extent first and exactly only if extents overlap (halves of one buffer side by side).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def check(operator: Operator, values: tuple[Any, ...], call: Call) -> None:
     assert out is not None
     if call.wants_grad:
         raise UsageError(
-            f"{operator.name}: out= has no gradient, and one is wanted; call it under torch.no_grad() or without out="
+            f"{operator.name}: out= has no gradient and one is wanted; use torch.no_grad() or leave out out="
         )
     if _overlaps_itself(out):
         raise UsageError(
-            f"{operator.name}: several elements of out share a place (shape {out.shape}, strides {out.strides}); "
-            "pass out.contiguous() or a fresh tensor"
+            f"{operator.name}: elements of out share a place (shape {out.shape}, strides {out.strides}); "
+            "pass a dense tensor"
         )
     devices = {name: info.device for name, info in call.tensors.items() if info.device != out.device}
     if devices:
@@ -48,7 +48,7 @@ def check(operator: Operator, values: tuple[Any, ...], call: Call) -> None:
 
 
 def guard(operator: Operator, call: Call, run: Callable[..., Any], *, bump: bool) -> Callable[..., Any]:
-    """`run` for calls with an output: refuses overlap, and tells autograd of the write where `run` does not."""
+    """`run` for calls with an output: refuses overlap, and tells autograd of a write that `run` does not."""
     assert call.out is not None
     out_span = call.out.span
     inputs = [name for name in operator.signature.names if name in call.tensors]
@@ -67,7 +67,7 @@ def guard(operator: Operator, call: Call, run: Callable[..., Any], *, bump: bool
     def refuse_overlap(name: str, tensor: Tensor, out: Tensor) -> None:
         if overlap(tensor, out):
             raise UsageError(
-                f"{operator.name}: out shares memory with {name}, which would be overwritten while it is read; "
+                f"{operator.name}: out shares memory with {name}, which is read while out is written; "
                 "pass another out"
             )
 
@@ -100,7 +100,8 @@ def overlap(one: Tensor, other: Tensor) -> bool:
 
     try:
         # Reads addresses only, never the data; so it serves for any device.
-        return bool(np.shares_memory(np.asarray(Extent(one)), np.asarray(Extent(other)), max_work=100_000))
+        work: Any = 100_000
+        return bool(np.shares_memory(np.asarray(Extent(one)), np.asarray(Extent(other)), max_work=work))
     except np.exceptions.TooHardError:
         return True
 
@@ -132,5 +133,7 @@ def _result(operator: Operator, values: tuple[Any, ...], call: Call) -> Tensor |
             result = operator.spec.reference(**arguments)
     except RuntimeError as error:
         shapes = ", ".join(f"{name} {info.shape} {info.dtype}" for name, info in call.tensors.items())
-        raise UsageError(f"{operator.name}: these arguments do not fit together ({shapes}): {error}") from error
+        raise UsageError(
+            f"{operator.name}: these arguments do not fit together ({shapes}): {error}"
+        ) from error
     return result if isinstance(result, Tensor) else None

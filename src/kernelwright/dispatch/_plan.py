@@ -19,13 +19,13 @@ from kernelwright.dispatch._call import PLAIN_TYPES
 from kernelwright.dispatch._call import tensor_info
 from kernelwright.dispatch._registry import Implementation
 from kernelwright.dispatch._registry import Operator
+from kernelwright.dispatch._signature import Kind
+from kernelwright.dispatch._table import make_entry
+from kernelwright.dispatch._table import Table
 from kernelwright.errors import KernelwrightError
 from kernelwright.errors import UnknownKeywordError
 from kernelwright.errors import UnsupportedCallError
 from kernelwright.errors import UsageError
-
-#: Exact plans an operator keeps; beyond it the oldest go.
-MAX_PLANS = 2048
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Plan:
 
 def serve(
     operator: Operator,
+    table: Table,
     values: tuple[Any, ...],
     out: Tensor | None,
     backend: str | None,
@@ -56,34 +57,27 @@ def serve(
     key: Any,
 ) -> Any:
     """Plan a call that no plan serves yet, keep the plan if the key is exact, and run it."""
-    generation = _registry.generation()
     plan = make_plan(operator, values, out, backend, extra)
     if plan.cacheable and key is not None and not extra:
-        keep(operator, key, plan.run, generation)
+        pairs = list(zip(operator.signature.parameters, values, strict=True))
+        tensors = [value for parameter, value in pairs if parameter.kind is Kind.TENSOR]
+        others = [value for parameter, value in pairs if parameter.kind is not Kind.TENSOR]
+        tensors += [] if out is None else [out]
+        table.keep(key, make_entry(plan.run, tensors, [*others, backend, _backends.scope()]))
     return plan.run(*values, out)
 
 
-def keep(operator: Operator, key: Any, run: Callable[..., Any], generation: int) -> None:
-    """Store a plan, unless plans became void since `generation`."""
-    try:
-        hash(key)
-    except TypeError:  # symbolic sizes, an argument without a hash: planned anew each time
-        return
-    with operator.lock:
-        if generation != _registry.generation():
-            return
-        while len(operator.plans) >= MAX_PLANS:
-            del operator.plans[next(iter(operator.plans))]
-        operator.plans[key] = run
-
-
 def make_plan(
-    operator: Operator, values: tuple[Any, ...], out: Tensor | None, backend: str | None, extra: Mapping[str, Any]
+    operator: Operator,
+    values: tuple[Any, ...],
+    out: Tensor | None,
+    backend: str | None,
+    extra: Mapping[str, Any],
 ) -> Plan:
     """Decide who serves a call.
 
-    Raises ArgumentTypeError, UsageError and UnknownKeywordError for a call that makes no sense, UnknownNameError
-    and BackendUnavailableError for the backend, UnsupportedCallError when nobody serves it.
+    Raises ArgumentTypeError, UsageError and UnknownKeywordError for a call that makes no sense,
+    UnknownNameError and BackendUnavailableError for the backend, UnsupportedCallError when nobody serves it.
     """
     _registry.connect()
     operator.signature.check(values, out)
@@ -102,7 +96,9 @@ def make_plan(
         wanted = _backends.preference()
         if wanted is not None:
             _backends.require(wanted[0])
-    notes: list[str] = [] if operator.spec is not None else ["no spec: results of this operator cannot be checked"]
+    notes: list[str] = (
+        [] if operator.spec is not None else ["no spec: results of this operator cannot be checked"]
+    )
     if special is not None and backend is None:
         if wanted is not None and wanted[0] != "torch":
             notes.append(f"the preference for {wanted[0]!r} is set aside: {special}")
@@ -127,11 +123,22 @@ def make_plan(
             winning = next(one for one in open_ones if one.name == record.implementation)
             bound = _bind(operator, winning, record.configuration)
             if isinstance(bound, KernelwrightError):
-                notes.append(f"the winner of {record.bucket} is ignored, it cannot be bound: {_first_line(bound)}")
+                notes.append(
+                    f"the winner of {record.bucket} is ignored, it cannot be bound: {_first_line(bound)}"
+                )
             else:
                 because = wanted[1] + " and winner" if wanted else "winner"
                 return _finish(
-                    operator, call, winning, because, record.configuration, bound, extra, open_ones, refusals, notes
+                    operator,
+                    call,
+                    winning,
+                    because,
+                    record.configuration,
+                    bound,
+                    extra,
+                    open_ones,
+                    refusals,
+                    notes,
                 )
         for one in open_ones:
             configuration = one.tunables.default if one.tunables is not None else {}
@@ -140,7 +147,9 @@ def make_plan(
                 refusals[one.name] = _first_line(bound)
                 continue
             because = wanted[1] if wanted else "rank"
-            return _finish(operator, call, one, because, configuration, bound, extra, open_ones, refusals, notes)
+            return _finish(
+                operator, call, one, because, configuration, bound, extra, open_ones, refusals, notes
+            )
     raise UnsupportedCallError(operator.name, tuple(refusals.items()))
 
 
@@ -189,7 +198,9 @@ def _refusal(
     extra: Mapping[str, Any],
 ) -> str | None:
     if wanted is not None and one.backend != wanted[0]:
-        return f"backend {wanted[0]!r} was asked for ({wanted[1]})" if wanted[1] != "tracing" else str(special)
+        return (
+            f"backend {wanted[0]!r} was asked for ({wanted[1]})" if wanted[1] != "tracing" else str(special)
+        )
     if (reason := one.available()) is not None:
         return reason
     if special is not None and one.backend != "torch":
@@ -219,7 +230,10 @@ def _winner(
         return None, list(notes)
     implementation = tunable.get(record.implementation)
     if implementation is None:
-        return None, [*notes, f"the winner of {bucket} is for {record.implementation!r}, which does not serve here"]
+        return None, [
+            *notes,
+            f"the winner of {bucket} is for {record.implementation!r}, which does not serve here",
+        ]
     reason = record.outdated(implementation.provenance())
     if reason is not None:
         return None, [*notes, f"the winner of {bucket} is ignored: {reason}"]
@@ -255,7 +269,9 @@ def _tensors(operator: Operator, values: tuple[Any, ...]) -> dict[str, Tensor]:
         if isinstance(value, Tensor):
             found[name] = value
         elif isinstance(value, list | tuple):
-            found.update({f"{name}[{index}]": one for index, one in enumerate(value) if isinstance(one, Tensor)})
+            found.update(
+                {f"{name}[{index}]": one for index, one in enumerate(value) if isinstance(one, Tensor)}
+            )
     return found
 
 
@@ -271,7 +287,9 @@ def _check_layouts(operator: Operator, tensors: Mapping[str, Tensor]) -> None:
 def _special(tensors: Mapping[str, Tensor], out: Tensor | None) -> str | None:
     """Why only torch can know what this call means, or None."""
     if torch._C._len_torch_dispatch_stack():
-        return "a torch dispatch mode (FakeTensorMode, make_fx, ...) is active, which only sees torch operators"
+        return (
+            "a torch dispatch mode (FakeTensorMode, make_fx, ...) is active, which only sees torch operators"
+        )
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return "a function transform (torch.func, vmap) is active, which only sees torch operators"
     if torch._C._get_tracing_state() is not None:
@@ -295,7 +313,9 @@ def _describe(
         if not isinstance(value, Tensor)
     }
     output = None if out is None else tensor_info(out, grad_enabled=grad)
-    wants_grad = any(info.requires_grad for info in infos.values()) or (output is not None and output.requires_grad)
+    wants_grad = any(info.requires_grad for info in infos.values()) or (
+        output is not None and output.requires_grad
+    )
     return Call(operator.name, infos, scalars, output, wants_grad)
 
 

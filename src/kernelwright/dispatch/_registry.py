@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import logging
 import threading
@@ -13,7 +14,9 @@ from typing import Any
 
 from kernelwright import winners
 from kernelwright.dispatch._call import Call
+from kernelwright.dispatch._signature import Kind
 from kernelwright.dispatch._signature import Signature
+from kernelwright.dispatch._table import Table
 from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
 from kernelwright.space import Space
@@ -39,9 +42,9 @@ class Implementation:
         name: unique within the operator; the backend's name unless it was given.
         rank: the higher one serves where no preference and no winner decides; torch always comes last.
         supports: None for a call it can serve, else the reason. Looks at nothing but the call, and is pure.
-        bind: configuration → callable with the operator's signature and `out=None`. Where that callable has an
-            attribute `specialize(call) -> callable`, the specialised one serves all calls like `call`, called
-            positionally with the operator's parameters in order, then out.
+        bind: configuration → callable with the operator's signature and `out=None`. Where that callable has
+            an attribute `specialize(call) -> callable`, the specialised one serves all calls like `call`,
+            called positionally with the operator's parameters in order, then out.
         tunables: what a configuration chooses, or None.
         keywords: extra keyword arguments that it takes.
         gradient: whether its result is differentiable.
@@ -73,36 +76,33 @@ class Operator:
     spec: Any
     doc: str
     implementations: list[Implementation] = field(default_factory=list)
-    #: Exact key → callable; written under `lock`, read without.
-    plans: dict[Any, Callable[..., Any]] = field(default_factory=dict)
     #: (implementation, configuration) → what bind returned, or the error it raised.
     bound: dict[Any, Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    #: Positional callable of the torch implementation: what torch.compile traces.
+    #: Globals of the generated function. `_kw_table`: the plans; `_kw_torch`: what torch.compile traces.
     namespace: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def table(self) -> Table:
+        """The plans that serve calls now."""
+        table: Table = self.namespace["_kw_table"]
+        return table
 
     def clear(self) -> None:
         """Forget every plan and binding."""
+        values = sum(one.kind is not Kind.TENSOR for one in self.signature.parameters)
         with self.lock:
-            self.plans.clear()
             self.bound.clear()
+            self.namespace["_kw_table"] = Table(values + 2)
 
 
 _operators: dict[str, Operator] = {}
-_hooks: list[Callable[[], object]] = []
+_connected = False
 _hooks_lock = threading.RLock()
-_generation = 0
-
-
-def generation() -> int:
-    """A number that changes whenever plans became void; a plan made before the change is not kept."""
-    return _generation
 
 
 def clear_plans() -> None:
     """Make every plan void. Needed by hand only after an environment variable of ours was changed."""
-    global _generation
-    _generation += 1
     for operator in list(_operators.values()):
         operator.clear()
 
@@ -111,14 +111,17 @@ winners.on_change(clear_plans)
 
 
 def on_first_use(hook: Callable[[], object]) -> None:
-    """Call `hook` once, before the first call is planned or the registry is asked: where kernels register."""
+    """Call `hook` once, before the next call is planned or the registry is asked: where kernels register."""
+    global _connected
     with _hooks_lock:
         _hooks.append(hook)
+        _connected = False
 
 
 def connect() -> None:
-    """Run the hooks of `on_first_use` that have not run."""
-    if not _hooks:
+    """Run the hooks of `on_first_use` that have not run; other threads wait until they have."""
+    global _connected
+    if _connected:
         return
     with _hooks_lock:
         while _hooks:
@@ -129,14 +132,24 @@ def connect() -> None:
             except BaseException:
                 _hooks.insert(0, hook)
                 raise
+        _connected = True
+
+
+def _connect_package() -> None:
+    # The package alone knows the rooms below this one.
+    package = importlib.import_module("kernelwright")
+    package._connect()
+
+
+_hooks: list[Callable[[], object]] = [_connect_package]
 
 
 def add_operator(operator: Operator) -> None:
     """Register an operator, in place of an earlier one of the same name."""
     if operator.name in _operators:
         _log.info("operator %r is defined anew; implementations of the former are dropped", operator.name)
+    operator.clear()
     _operators[operator.name] = operator
-    clear_plans()
 
 
 def find_operator(name: str) -> Operator:
@@ -162,7 +175,9 @@ def operators() -> tuple[str, ...]:
 def implementations(operator: str) -> tuple[Implementation, ...]:
     """What is registered for an operator, best declared rank first, torch last. Raises UnknownNameError."""
     connect()
-    return tuple(sorted(find_operator(operator).implementations, key=lambda one: (one.backend == "torch", -one.rank)))
+    return tuple(
+        sorted(find_operator(operator).implementations, key=lambda one: (one.backend == "torch", -one.rank))
+    )
 
 
 def spec(operator: str) -> Any:
@@ -221,7 +236,11 @@ def register_impl(
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         extra, takes_out = _declared(target, function)
-        add(lambda _configuration: function, (*keywords, *(one for one in extra if one not in keywords)), takes_out)
+        add(
+            lambda _configuration: function,
+            (*keywords, *(one for one in extra if one not in keywords)),
+            takes_out,
+        )
         if backend == "torch":
             target.namespace["_kw_torch"] = target.signature.positional(function, takes_out=takes_out)
         return function
@@ -230,7 +249,7 @@ def register_impl(
 
 
 def _declared(target: Operator, function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
-    """The extra keywords of a function, and whether it takes `out`; checks that it takes the operator's own."""
+    """The extra keywords of a function, and whether it takes `out`. Raises UsageError if it lacks a parameter."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:  # a builtin without a signature: its parameters must be the operator's

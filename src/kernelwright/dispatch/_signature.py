@@ -81,7 +81,8 @@ class Signature:
     ) -> Callable[..., Any]:
         """`function` as a callable of all parameters and out, by position; `extra` keywords are passed on.
 
-        It is called by name, so that its own order does not matter; a builtin without a signature by position.
+        It is called by name, so that its own order does not matter; a builtin without a signature by
+        position.
         """
         by_name = _has_signature(function)
         words = [f"{name}={name}" if by_name else name for name in self.names]
@@ -95,8 +96,10 @@ class Signature:
         plan: Callable[..., Any] = namespace["plan"]
         return plan
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Values of all parameters in order, and the extra keywords. Raises ArgumentTypeError as a call would."""
+    def bind(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Values of all parameters in order, and the extra keywords. Raises ArgumentTypeError."""
         words = dict(kwargs)
         rest = list(args)
         values: list[Any] = []
@@ -137,7 +140,9 @@ def read_signature(operator: str, interface: Callable[..., Any]) -> Signature:
     out_index: int | None = None
     for index, (name, parameter) in enumerate(inspect.signature(interface).parameters.items()):
         if parameter.kind is parameter.VAR_POSITIONAL or parameter.kind is parameter.POSITIONAL_ONLY:
-            raise UsageError(f"@dispatch({operator!r}): give {name!r} as an ordinary or keyword-only parameter")
+            raise UsageError(
+                f"@dispatch({operator!r}): give {name!r} as an ordinary or keyword-only parameter"
+            )
         if parameter.kind is parameter.VAR_KEYWORD or name == "backend":
             continue  # every operator takes these
         if name == "out":

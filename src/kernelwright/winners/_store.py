@@ -1,4 +1,4 @@
-"""Where winners lie: one JSON file an operator and machine, atomic, locked by its writers, set aside if broken."""
+"""Where winners lie: one JSON file an operator and machine, locked by writers, set aside if broken."""
 
 from __future__ import annotations
 
@@ -106,10 +106,11 @@ def export(path: Path, records: Iterable[Record] | None = None) -> int:
 
 
 def import_(path: Path) -> tuple[Record, ...]:
-    """Take in what `export` wrote; return the records. Those of other machines are kept, and serve only there.
+    """Take in what `export` wrote; return the records. Those of other machines are kept, and serve only
+    there.
 
-    Raises FileFormatError for a file that is broken, and UsageError for one that is not there; the store is then
-    as before.
+    Raises FileFormatError for a file that is broken, and UsageError for one that is not there; the store is
+    then as before.
     """
     try:
         document = files.read_json(path, SCHEMA, VERSION)
@@ -129,7 +130,7 @@ def _path(operator: str, machine: str) -> Path:
 
 
 def _read(path: Path) -> Shelf:
-    """A file's winners; an unreadable file is set aside, one of another release left as it is, and both said."""
+    """A file's winners; a file that cannot be read is set aside, and that is said."""
     with _lock:
         stamp = _stamp(path)
         known = _cache.get(path)
@@ -177,11 +178,15 @@ def _update(operator: str, machine: str, change: Callable[[dict[str, Record]], d
         except FileNotFoundError:
             old = {}
         except FileFormatError as error:
-            _log.warning("winners in %s cannot be read (%s); kept as %s", path, error.reason, files.set_aside(path))
+            _log.warning(
+                "winners in %s cannot be read (%s); kept as %s", path, error.reason, files.set_aside(path)
+            )
             old = {}
         new = change(old)
         if new:
-            files.write_json(path, SCHEMA, VERSION, {"winners": [new[name].as_dict() for name in sorted(new)]})
+            files.write_json(
+                path, SCHEMA, VERSION, {"winners": [new[name].as_dict() for name in sorted(new)]}
+            )
         else:
             path.unlink(missing_ok=True)
     with _lock:
