@@ -13,14 +13,21 @@ from kernelwright.report._format import style
 from kernelwright.report._format import styled
 from kernelwright.report._format import table
 from kernelwright.report._format import throughput
+from kernelwright.report._write import locate
+from kernelwright.report._write import REPORT
+from kernelwright.report._write import RESULTS
+from kernelwright.report._write import write
 
 __all__ = [
     "NOT_KNOWN",
+    "REPORT",
+    "RESULTS",
     "bandwidth",
     "configuration",
     "duration",
     "elapsed",
     "geometric_mean",
+    "locate",
     "percent",
     "ratio",
     "size",
@@ -28,4 +35,5 @@ __all__ = [
     "styled",
     "table",
     "throughput",
+    "write",
 ]

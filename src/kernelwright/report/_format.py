@@ -110,7 +110,7 @@ def configuration(values: Mapping[str, Any] | None, default: Mapping[str, Any] |
     }
     if not shown:
         return "default" if default is not None else "(no parameters)"
-    return " ".join(f"{name}={_plain(value)}" for name, value in shown.items())
+    return " ".join(f"{name}={plain(value)}" for name, value in shown.items())
 
 
 def style(word: str) -> str:
@@ -142,7 +142,8 @@ def table(title: str | None, *columns: str) -> Table:
     return made
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
+    """A parameter's value as it is printed in a configuration."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

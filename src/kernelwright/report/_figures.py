@@ -1,0 +1,360 @@
+"""The plots, as plotly figures. Colours name CSS variables of the page, so one figure serves both themes."""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import TYPE_CHECKING
+
+from kernelwright.report import _digest
+from kernelwright.report._digest import Attained
+from kernelwright.report._digest import shape
+from kernelwright.report._format import bandwidth
+from kernelwright.report._format import configuration
+from kernelwright.report._format import duration
+from kernelwright.report._format import ratio
+from kernelwright.report._format import throughput
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from kernelwright.machine import Ceilings
+    from kernelwright.tuning import RunRecord
+
+_COLOURS = tuple(f"var(--s{number})" for number in range(8))
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "pentagon", "star", "hexagon", "cross")
+_WHO = {
+    "default": ("var(--s7)", "circle"),
+    "winner": ("var(--s0)", "diamond"),
+    "torch": ("var(--s1)", "square"),
+}
+_ROW = 34
+
+
+def forest(record: RunRecord) -> go.Figure | None:
+    """Ratios with their intervals, one row a workload, mode and regime, one colour a baseline."""
+    import plotly.graph_objects as go
+
+    rows: list[str] = []
+    series: dict[str, list[tuple[int, Any, str]]] = {}
+    for row in _digest.verdicts(record):
+        for contest in _digest.shown_contests(row.result):
+            regime = {"preallocated": "prealloc."}.get(contest["regime"], contest["regime"])
+            label = f"{shape(row.result.workload)}<br>{contest['mode']}, {regime}"
+            if label not in rows:
+                rows.append(label)
+            final = contest["stage"] == "final"
+            name = f"{contest['baseline']}{', final only' if final else ''}"
+            series.setdefault(name, []).append((rows.index(label), contest, row.result.workload))
+    if not rows:
+        return None
+    figure = go.Figure()
+    series = dict(sorted(series.items(), key=lambda entry: (not entry[0].startswith("default"), entry[0])))
+    for place, (name, entries) in enumerate(series.items()):
+        # Baselines of one row stand beside each other, not on top of each other.
+        shift = (place - (len(series) - 1) / 2) * min(0.22, 0.7 / len(series))
+        values = [contest["ratio"] for _, contest, _ in entries]
+        figure.add_trace(
+            go.Scatter(
+                x=values,
+                y=[index + shift for index, _, _ in entries],
+                error_x={
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [contest["interval"][1] - contest["ratio"] for _, contest, _ in entries],
+                    "arrayminus": [contest["ratio"] - contest["interval"][0] for _, contest, _ in entries],
+                    "thickness": 1.5,
+                    "width": 4,
+                },
+                mode="markers",
+                name=f"against {name}",
+                marker={"color": _COLOURS[place % 8], "symbol": _SYMBOLS[place % 8], "size": 8},
+                customdata=[
+                    f"{contest['candidate']} against {contest['baseline']}, {contest['stage']}<br>"
+                    f"{ratio(contest['ratio'], contest['interval'])}, {contest['comparison']}<br>"
+                    f"{duration(contest['candidate_time']['median_ns'])} against "
+                    f"{duration(contest['baseline_time']['median_ns'])}"
+                    for _, contest, _ in entries
+                ],
+                hovertemplate="%{customdata}<extra></extra>",
+            )
+        )
+    ends = [edge for entries in series.values() for _, contest, _ in entries for edge in contest["interval"]]
+    low, high = min(*ends, 1.0) / 1.03, max(*ends, 1.0) * 1.03
+    ticks = _ratio_ticks(low, high)
+    figure.update_layout(
+        **_layout(height=90 + _ROW * len(rows)),
+        xaxis=_axis(
+            title="baseline time / candidate time, 95% interval; right of 1 is faster",
+            type="log",
+            range=[_log10(low), _log10(high)],
+            tickvals=ticks,
+            ticktext=[f"{tick:g}×" for tick in ticks],
+        ),
+        yaxis=_axis(
+            tickvals=list(range(len(rows))), ticktext=rows, range=[len(rows) - 0.4, -0.6], showgrid=False
+        ),
+    )
+    figure.add_vline(x=1.0, line={"color": "var(--muted)", "width": 1, "dash": "dot"})
+    return figure
+
+
+def convergence(record: RunRecord, *, by_time: bool) -> go.Figure | None:
+    """Every screened ratio, and the best so far, over evaluations or over seconds, for each workload."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for place, workload in enumerate(record.workloads):
+        steps = _digest.progress(record, workload)
+        if not steps:
+            continue
+        colour = _COLOURS[place % 8]
+        at = [(one.finished_s or 0.0) if by_time else one.number for one, _, _ in steps]
+        texts = []
+        for one, value, _ in steps:
+            default = record.default_configurations.get(one.implementation)
+            texts.append(
+                f"#{one.number}, {one.origin}: {ratio(value, one.intervals.get(workload))}<br>"
+                f"{configuration(one.configuration, default)}"
+            )
+        figure.add_trace(
+            go.Scatter(
+                x=at,
+                y=[value for _, value, _ in steps],
+                mode="markers",
+                marker={"color": colour, "size": 5, "opacity": 0.5, "symbol": _SYMBOLS[place % 8]},
+                customdata=texts,
+                hovertemplate="%{customdata}<extra></extra>",
+                legendgroup=workload,
+                showlegend=False,
+            )
+        )
+        figure.add_trace(
+            go.Scatter(
+                x=at,
+                y=[best for _, _, best in steps],
+                mode="lines",
+                line={"color": colour, "width": 2, "shape": "hv"},
+                name=shape(workload),
+                legendgroup=workload,
+                hoverinfo="skip",
+            )
+        )
+    if not figure.data:
+        return None
+    figure.update_layout(
+        **_layout(height=320),
+        xaxis=_axis(title="seconds since the start" if by_time else "evaluation", rangemode="tozero"),
+        yaxis=_axis(title="default time / candidate time", ticksuffix="×"),
+    )
+    figure.add_hline(y=1.0, line={"color": "var(--muted)", "width": 1, "dash": "dot"})
+    return figure
+
+
+def roofline(points: list[Attained], ceilings: Ceilings, dtype: str) -> go.Figure | None:
+    """FLOP/s over FLOPs a byte: the measured roofs, and what was attained below them."""
+    import plotly.graph_objects as go
+
+    memory, compute = _digest.memory_roofs(ceilings), _digest.compute_roofs(ceilings, dtype)
+    placed = [point for point in points if point.flops]
+    if not placed or not memory:
+        return None
+    top = max((roof.value for roof in compute), default=None)
+    ridge = top / min(roof.value for roof in memory) if top else 1.0
+    low = min(*(point.intensity for point in placed), ridge) / 4
+    high = max(*(point.intensity for point in placed), ridge) * 4
+    figure = go.Figure()
+    for place, roof in enumerate(memory):
+        bend = high if top is None else min(high, top / roof.value)
+        figure.add_trace(
+            go.Scatter(
+                x=[low, bend],
+                y=[low * roof.value, bend * roof.value],
+                mode="lines+text",
+                line={
+                    "color": "var(--muted)",
+                    "width": 1.2,
+                    "dash": ("solid", "dash", "dot", "dashdot")[place % 4],
+                },
+                text=["", ""],
+                name=f"{roof.level} copy {bandwidth(roof.value)}",
+                hoverinfo="name",
+            )
+        )
+    for roof in compute:
+        figure.add_trace(
+            go.Scatter(
+                x=[min(roof.value / max(one.value for one in memory), high), high],
+                y=[roof.value, roof.value],
+                mode="lines",
+                line={"color": "var(--s4)" if roof.dtype == "fp32" else "var(--s3)", "width": 1.5},
+                name=f"{roof.dtype} {throughput(roof.value, roof.unit)}",
+                hoverinfo="name",
+            )
+        )
+    for who, (colour, symbol) in _WHO.items():
+        mine = [point for point in placed if point.who == who]
+        if mine:
+            figure.add_trace(
+                go.Scatter(
+                    x=[point.intensity for point in mine],
+                    y=[point.rate for point in mine],
+                    mode="markers",
+                    name=who,
+                    marker={"color": colour, "symbol": symbol, "size": 8},
+                    customdata=[
+                        f"{who}, {shape(point.workload)}<br>{duration(point.nanoseconds)}, "
+                        f"{bandwidth(point.bandwidth)}, {throughput(point.rate)}"
+                        for point in mine
+                    ],
+                    hovertemplate="%{customdata}<extra></extra>",
+                )
+            )
+    power = {"exponentformat": "SI", "dtick": 1}
+    figure.update_layout(
+        **_layout(height=400),
+        xaxis=_axis(title="FLOP / byte", type="log", range=[_log10(low), _log10(high)], **power),
+        yaxis=_axis(title="FLOP/s", type="log", **power),
+    )
+    return figure
+
+
+def attained(points: list[Attained]) -> go.Figure | None:
+    """Bandwidth by workload, beside the copy bandwidth of memory."""
+    import plotly.graph_objects as go
+
+    if not points:
+        return None
+    rows = list(dict.fromkeys(point.workload for point in points))
+    figure = go.Figure()
+    for who, (colour, symbol) in _WHO.items():
+        mine = [point for point in points if point.who == who]
+        if mine:
+            figure.add_trace(
+                go.Scatter(
+                    x=[point.bandwidth / 1e9 for point in mine],
+                    y=[rows.index(point.workload) for point in mine],
+                    mode="markers",
+                    name=who,
+                    marker={"color": colour, "symbol": symbol, "size": 9},
+                    customdata=[
+                        f"{who}, {shape(point.workload)}<br>"
+                        f"{duration(point.nanoseconds)}, {bandwidth(point.bandwidth)}"
+                        for point in mine
+                    ],
+                    hovertemplate="%{customdata}<extra></extra>",
+                )
+            )
+    roof = points[0].ceiling
+    reach = [point.bandwidth / 1e9 for point in points] + ([roof.p95 / 1e9] if roof else [])
+    figure.update_layout(
+        **_layout(height=max(220, 110 + _ROW * len(rows))),
+        xaxis=_axis(title="GB/s, bytes that must move / time, cold caches", range=[0, max(reach) * 1.06]),
+        yaxis=_axis(
+            tickvals=list(range(len(rows))),
+            ticktext=[shape(name) for name in rows],
+            range=[len(rows) - 0.4, -0.6],
+        ),
+    )
+    if roof is not None:
+        figure.add_vrect(
+            x0=roof.p05 / 1e9, x1=roof.p95 / 1e9, fillcolor="var(--s4)", opacity=0.15, line={"width": 0}
+        )
+        figure.add_vline(x=roof.value / 1e9, line={"color": "var(--s4)", "width": 1.5})
+        figure.add_trace(
+            go.Scatter(
+                x=[None],
+                y=[None],
+                mode="lines",
+                line={"color": "var(--s4)", "width": 1.5},
+                name=f"DRAM copy, {roof.reads_per_write}:1, {bandwidth(roof.value)}",
+            )
+        )
+    return figure
+
+
+def effect(values: dict[str, list[float]], bounds: tuple[float, float]) -> go.Figure:
+    """Scores of one parameter's values, all on the same scale."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for value, scores in values.items():
+        figure.add_trace(
+            go.Box(
+                x=[value] * len(scores),
+                y=scores,
+                name=value,
+                boxpoints="all",
+                jitter=0.4,
+                pointpos=0,
+                marker={"color": "var(--s0)", "size": 4, "opacity": 0.6},
+                line={"color": "var(--s0)", "width": 1},
+                fillcolor="rgba(0,0,0,0)",
+                showlegend=False,
+            )
+        )
+    figure.update_layout(
+        **_layout(height=220),
+        xaxis=_axis(type="category", showgrid=False),
+        yaxis=_axis(range=list(bounds), ticksuffix="×"),
+    )
+    figure.add_hline(y=1.0, line={"color": "var(--muted)", "width": 1, "dash": "dot"})
+    return figure
+
+
+def _layout(height: int) -> dict[str, Any]:
+    return {
+        "template": "none",
+        "height": height,
+        "autosize": True,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {
+            "family": "system-ui, 'Liberation Sans', 'DejaVu Sans', sans-serif",
+            "size": 12,
+            "color": "var(--ink)",
+        },
+        "margin": {"l": 8, "r": 14, "t": 12, "b": 8},
+        "legend": {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"},
+        "hoverlabel": {
+            "bgcolor": "var(--raised)",
+            "bordercolor": "var(--rule)",
+            "font": {"color": "var(--ink)"},
+        },
+        "hovermode": "closest",
+    }
+
+
+def _axis(**extra: Any) -> dict[str, Any]:
+    title = extra.pop("title", None)
+    made = {
+        "automargin": True,
+        "gridcolor": "var(--grid)",
+        "linecolor": "var(--rule)",
+        "showline": True,
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 3,
+        "tickcolor": "var(--rule)",
+        **extra,
+    }
+    if title:
+        made["title"] = {"text": title, "font": {"color": "var(--muted)"}, "standoff": 8}
+    return made
+
+
+def _ratio_ticks(low: float, high: float) -> list[float]:
+    """Round ratios between the ends: fine steps for a narrow range, doublings for a wide one."""
+    span = high / low
+    if span > 4:
+        return [tick for tick in (0.1, 0.2, 0.5, 1, 2, 3, 5, 10, 20, 50, 100) if low <= tick <= high] or [1.0]
+    step = (
+        0.01 if span < 1.08 else 0.02 if span < 1.16 else 0.05 if span < 1.4 else 0.1 if span < 1.9 else 0.25
+    )
+    first, last = round(low / step), round(high / step)
+    return [round(number * step, 2) for number in range(first, last + 1) if low <= number * step <= high]
+
+
+def _log10(value: float) -> float:
+    import math
+
+    return math.log10(value)
