@@ -28,7 +28,12 @@ class RmsNormSpec(OperatorSpec):
     edge_shapes = ROW_EDGE_SHAPES
 
     def inputs(
-        self, workload: Workload, generator: torch.Generator, *, scale: float = 1.0, dtype: torch.dtype | None = None
+        self,
+        workload: Workload,
+        generator: torch.Generator,
+        *,
+        scale: float = 1.0,
+        dtype: torch.dtype | None = None,
     ) -> dict[str, Any]:
         """x of (rows, hidden) and weight of (hidden,), normally distributed; weight around one."""
         rows, hidden = workload.sizes["rows"], workload.sizes["hidden"]

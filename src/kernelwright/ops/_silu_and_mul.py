@@ -28,7 +28,12 @@ class SiluAndMulSpec(OperatorSpec):
     edge_shapes = ROW_EDGE_SHAPES
 
     def inputs(
-        self, workload: Workload, generator: torch.Generator, *, scale: float = 1.0, dtype: torch.dtype | None = None
+        self,
+        workload: Workload,
+        generator: torch.Generator,
+        *,
+        scale: float = 1.0,
+        dtype: torch.dtype | None = None,
     ) -> dict[str, Any]:
         """x of (rows, 2 · intermediate), normally distributed."""
         rows, width = workload.sizes["rows"], 2 * workload.sizes["intermediate"]

@@ -27,7 +27,12 @@ class SoftmaxSpec(OperatorSpec):
     edge_shapes = ROW_EDGE_SHAPES
 
     def inputs(
-        self, workload: Workload, generator: torch.Generator, *, scale: float = 1.0, dtype: torch.dtype | None = None
+        self,
+        workload: Workload,
+        generator: torch.Generator,
+        *,
+        scale: float = 1.0,
+        dtype: torch.dtype | None = None,
     ) -> dict[str, Any]:
         """x of (rows, hidden), normally distributed logits with a deviation of 2."""
         rows, hidden = workload.sizes["rows"], workload.sizes["hidden"]

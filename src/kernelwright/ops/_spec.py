@@ -143,7 +143,12 @@ class OperatorSpec(ABC):
 
     @abstractmethod
     def inputs(
-        self, workload: Workload, generator: torch.Generator, *, scale: float = 1.0, dtype: torch.dtype | None = None
+        self,
+        workload: Workload,
+        generator: torch.Generator,
+        *,
+        scale: float = 1.0,
+        dtype: torch.dtype | None = None,
     ) -> dict[str, Any]:
         """Fresh keyword arguments for one call, drawn from `generator` on the CPU, contiguous."""
 

@@ -80,7 +80,9 @@ class NativeKernel:
         Raises UnknownNameError or SpaceError for a configuration outside the space.
         """
         values = self.tunables.validate({**self.default, **configuration})
-        macros = {f"KW_{name.upper()}": value for name, value in values.items() if not name.startswith("cxx_")}
+        macros = {
+            f"KW_{name.upper()}": value for name, value in values.items() if not name.startswith("cxx_")
+        }
         flags = tuple(str(value) for name, value in values.items() if name.startswith("cxx_") and value)
         section = self.build_file.tiers(self.operator)[tier or self.tier()]
         return BuildRequest(section, self.folder, macros, flags)
@@ -138,7 +140,9 @@ class NativeKernel:
             raise UnsupportedCallError(self.operator, [("cpu", layout)])
         return layout
 
-    def describe(self, arguments: Mapping[str, Any], out: Tensor | None = None, *, threads: int = 0) -> NativeCall:
+    def describe(
+        self, arguments: Mapping[str, Any], out: Tensor | None = None, *, threads: int = 0
+    ) -> NativeCall:
         """A call with these arguments as the C ABI describes it; tensors may be on the meta device.
 
         Raises UnsupportedCallError where the kernel does not take the call.

@@ -66,7 +66,9 @@ def _plan_rms_norm(call: Call) -> Layout | str:
     if tuple(weight.shape) != tuple(x.shape[-1:]):
         return f"weight has shape {tuple(weight.shape)}; the last dimension of x is {tuple(x.shape[-1:])}"
     dense = weight.strides == (1,) or weight.shape[0] <= 1
-    row = View(weight.dtype, weight.shape, (1,)) if dense else f"weight has stride {weight.strides[0]}, not one"
+    row = (
+        View(weight.dtype, weight.shape, (1,)) if dense else f"weight has stride {weight.strides[0]}, not one"
+    )
     views = [_rows("x", x), row, _output(call, tuple(x.shape), x)]
     return _layout(views, (float(call.scalars["eps"]),))
 

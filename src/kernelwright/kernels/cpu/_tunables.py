@@ -23,8 +23,12 @@ def _rows(**own: Parameter) -> Space:
             **own,
             "unroll": choice([1, 2, 3, 4], default=2),
             "prefetch_bytes": choice([0, 256, 512, 1024, 2048, 4096], default=1024),
-            "stream_bytes": choice([1 * _MIB, 8 * _MIB, 32 * _MIB, 128 * _MIB, 1 << 40], default=8 * _MIB, log=True),
-            "parallel_bytes": choice([32 * _KIB, 96 * _KIB, 256 * _KIB, 1 * _MIB], default=96 * _KIB, log=True),
+            "stream_bytes": choice(
+                [1 * _MIB, 8 * _MIB, 32 * _MIB, 128 * _MIB, 1 << 40], default=8 * _MIB, log=True
+            ),
+            "parallel_bytes": choice(
+                [64 * _KIB, 128 * _KIB, 256 * _KIB, 1 * _MIB], default=256 * _KIB, log=True
+            ),
             "rows_per_task": choice([0, 4, 16, 64, 256], default=0),
             "cxx_level": choice(["", "-O2"]),
             "cxx_schedule": choice(["", "-fno-schedule-insns2"]),

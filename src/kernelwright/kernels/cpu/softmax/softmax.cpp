@@ -151,9 +151,9 @@ void softmax_rows(const T *x, int64_t x_stride, T *y, int64_t y_stride, int64_t 
     const T *next = row + 1 < rows ? from + x_stride : from;
     float *mine = scratch + (row & 1) * padded;
     float next_top;
-    const float sum =
-        row == 0 ? exponentials<kStream, false>(from, mine, width, top, pending, next, &next_top)
-                 : exponentials<kStream, true>(from, mine, width, top, pending, next, &next_top);
+    const float sum = row == 0
+                          ? exponentials<kStream, false>(from, mine, width, top, pending, next, &next_top)
+                          : exponentials<kStream, true>(from, mine, width, top, pending, next, &next_top);
     pending = Pending<T>{mine, y + row * y_stride, splat(1.0f / sum)};
     top = next_top;
   }
@@ -202,8 +202,8 @@ int32_t run(const kw_call *call, const void *x_buffer, void *y_buffer) {
       return;
     }
     const auto rows_from = streaming ? softmax_rows<true, T> : softmax_rows<false, T>;
-    rows_from(x + first * x_rows.stride, x_rows.stride, y + first * y_rows.stride, y_rows.stride, last - first,
-              width, scratch, padded);
+    rows_from(x + first * x_rows.stride, x_rows.stride, y + first * y_rows.stride, y_rows.stride,
+              last - first, width, scratch, padded);
   });
   return out_of_memory ? KW_OUT_OF_MEMORY : KW_OK;
 }

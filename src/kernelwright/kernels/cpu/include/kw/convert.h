@@ -183,7 +183,8 @@ static inline vu narrow_f16(vf v) {
   const vu bits = as_uint(v);
   const vu sign = bits & 0x80000000u;
   const vu magnitude = bits ^ sign;
-  const vu denormal_magic = (vu){} + (126u << 23);  // 0.5: adding it leaves the half's mantissa in the low bits
+  const vu denormal_magic =
+      (vu){} + (126u << 23);  // 0.5: adding it leaves the half's mantissa in the low bits
   const vu subnormal = as_uint(as_float(magnitude) + as_float(denormal_magic)) - denormal_magic;
   const vu normal = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
   const vu nan = 0x7e00u | (magnitude >> 13 & 0x1ffu);

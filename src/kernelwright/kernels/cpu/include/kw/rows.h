@@ -11,9 +11,10 @@
 #ifndef KW_STREAM_BYTES
 #define KW_STREAM_BYTES (8 << 20)
 #endif
-// Bytes of the whole call from which more than one thread works on it.
+// Bytes of the whole call from which two threads work on it; each further thread needs half as much again,
+// so that what it takes off the others outweighs waking it and waiting for it.
 #ifndef KW_PARALLEL_BYTES
-#define KW_PARALLEL_BYTES (96 << 10)
+#define KW_PARALLEL_BYTES (256 << 10)
 #endif
 // Rows a thread takes at a time; 0: one equal share each.
 #ifndef KW_ROWS_PER_TASK
@@ -33,10 +34,13 @@ static inline bool as_rows(const kw_tensor &tensor, Rows *rows) {
   return true;
 }
 
-static inline int thread_count(const kw_call *call, int64_t rows, int64_t bytes) {
-  if (rows < 2 || bytes < (int64_t)KW_PARALLEL_BYTES) return 1;
+static inline int thread_count(const kw_call *call, int64_t tasks, int64_t bytes) {
+  if (tasks < 2 || bytes < (int64_t)KW_PARALLEL_BYTES) return 1;
   const int most = call->threads > 0 ? call->threads : omp_get_max_threads();
-  return rows < most ? (int)rows : most;
+  const int64_t worthwhile =
+      bytes / ((int64_t)KW_PARALLEL_BYTES / 2 > 0 ? (int64_t)KW_PARALLEL_BYTES / 2 : 1);
+  const int64_t fewer = tasks < worthwhile ? tasks : worthwhile;
+  return fewer < most ? (int)fewer : most;
 }
 
 // body(first, last) for ranges that together are all rows: one equal share a thread, or KW_ROWS_PER_TASK at a
