@@ -40,3 +40,8 @@ class Budget:
     def confirm_s(self) -> float:
         """Measuring time of one confirmation: four contests on one workload."""
         return min(max(0.14 * self.total_s / self.workloads, 0.4), 6.0)
+
+    @property
+    def peers_at_least_s(self) -> float:
+        """Below this, racing torch is left out."""
+        return min(0.05 * self.total_s, 3.0)

@@ -48,7 +48,8 @@ def make_plan(
         known = [dtype_name(one) for one in spec.dtypes]
         raise UnknownNameError(f"dtype of {operator}", dtype_name(kind), known)
     if workloads:
-        chosen = tuple(dict.fromkeys(spec.parse_workload(text, kind) for text in workloads))
+        parsed = [spec.parse_workload(text, kind) for text in workloads]
+        chosen = tuple({workload.name: workload for workload in parsed}.values())
     else:
         chosen = spec.workloads(kind)
     empty = [one.name for one in chosen if 0 in one.sizes.values()]

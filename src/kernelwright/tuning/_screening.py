@@ -203,7 +203,7 @@ class Screening:
         return False
 
     def _measure(self, one: EvaluationRecord, built: Built) -> None:
-        checked = self._pipeline.check(built, self._workloads, seed=self._run.seed * 1000 + one.number)
+        checked = self._pipeline.check(built, self._workloads, seed=self._run.seed)
         if checked.status is not Status.PASSED:
             self._verdict(one, checked.status, checked.reason, stage="checked")
             return

@@ -35,8 +35,6 @@ from kernelwright.tuning._screening import Screening
 #: Makes the pipeline of a plan; the native one unless a test or another backend says otherwise.
 PipelineFactory = Callable[[Plan], Pipeline]
 
-_LEAST_PEERS_S = 2.0
-
 
 def tune(
     operator: str | None = None,
@@ -146,7 +144,7 @@ def _race_peers(log: RunLog, plan: Plan, pipeline: Pipeline, budget: Budget) -> 
     left = budget.total_s - log.elapsed_s
     if not missing:
         return
-    if left < _LEAST_PEERS_S:
+    if left < budget.peers_at_least_s:
         log.note("no time was left to race torch; `kernelwright bench` does")
         return
     log.say(PhaseChanged(log.record, Phase.PEERS))
