@@ -6,8 +6,8 @@
 | KERNELWRIGHT_DATA | winners | the user's data folder |
 | KERNELWRIGHT_RUNS | tuning runs | `./runs` |
 | KERNELWRIGHT_BACKEND | the backend to prefer where no other is named | none |
-| KERNELWRIGHT_TIER | the highest ISA tier to use (`generic`, `avx2`, `avx512`, `avx512_bf16`) | what the machine has |
-| KERNELWRIGHT_BUILD | `auto`: compile missing default kernels at first use, and say so; `never`: do not | `auto` |
+| KERNELWRIGHT_TIER | the highest ISA tier to use, as `kernelwright doctor` names them | the machine's |
+| KERNELWRIGHT_BUILD | `auto`: compile missing kernels at first use, and say so; `never` | `auto` |
 | KERNELWRIGHT_THREADS | threads of native kernels | torch's number |
 | CXX | the C++ compiler | g++, then clang++ |
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional as F
 
 from kernelwright.dispatch import dispatch
 from kernelwright.dispatch import register_impl

@@ -80,10 +80,8 @@ class NativeKernel:
         Raises UnknownNameError or SpaceError for a configuration outside the space.
         """
         values = self.tunables.validate({**self.default, **configuration})
-        macros = {
-            f"KW_{name.upper()}": value for name, value in values.items() if not name.startswith("cxx_")
-        }
-        flags = tuple(str(value) for name, value in values.items() if name.startswith("cxx_") and value)
+        macros = {f"KW_{name.upper()}": str(value) for name, value in values.items() if name[:4] != "cxx_"}
+        flags = tuple(str(value) for name, value in values.items() if name[:4] == "cxx_" and value)
         section = self.build_file.tiers(self.operator)[tier or self.tier()]
         return BuildRequest(section, self.folder, macros, flags)
 
@@ -176,7 +174,7 @@ class BoundKernel:
         return result
 
     def specialize(self, call: Call) -> Callable[..., Tensor]:
-        """A callable for all calls like this one: the description is made once, a call passes addresses only."""
+        """A callable for all calls like this one: described once, so that a call passes addresses only."""
         layout = self.kernel.layout(call)
         block = encode(layout.views, layout.scalars, settings.threads() or 0)
         self._function.argtypes = [ctypes.c_void_p] * (1 + len(layout.views))
