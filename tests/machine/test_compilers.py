@@ -1,4 +1,4 @@
-"""The compiler used is the one asked for, else g++, else clang++; without one, the error says what to install."""
+"""The compiler used is the one asked for, else g++, else clang++; without one, it is said what to install."""
 
 from __future__ import annotations
 
