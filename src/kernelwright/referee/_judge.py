@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+import random
 import secrets
+from collections.abc import Mapping
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from kernelwright import machine
 from kernelwright import settings
+from kernelwright.errors import UsageError
 from kernelwright.ops import OperatorSpec
 from kernelwright.ops import Workload
 from kernelwright.process import Limits
+from kernelwright.referee import _layout as layout
 from kernelwright.referee._cases import Case
 from kernelwright.referee._cases import make_cases
 from kernelwright.referee._check import CheckRun
 from kernelwright.referee._child import default_memory_bytes
+from kernelwright.referee._child import KernelFailure
 from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._child import Patience
+from kernelwright.referee._child import RefereeError
 from kernelwright.referee._entrant import Describe
+from kernelwright.referee._entrant import NativeCallLike
 from kernelwright.referee._entrant import NativeEntrant
+from kernelwright.referee._race import Course
+from kernelwright.referee._race import Race
+from kernelwright.referee._race import RaceResult
+from kernelwright.referee._race import time_course
+from kernelwright.referee._race_data import contents_of
+from kernelwright.referee._race_data import make_race_data
+from kernelwright.referee._race_data import RaceData
 from kernelwright.referee._shared import SharedMemory
+from kernelwright.referee._verdict import Mode
+from kernelwright.referee._verdict import Regime
+from kernelwright.referee._verdict import Status
+from kernelwright.referee._verdict import Timing
 from kernelwright.referee._verdict import Verdict
 
 #: Results lie in the board after the child's progress.
@@ -48,6 +68,7 @@ class NativeJudge:
         memory_bytes: int | None = None,
     ) -> None:
         self.seed = secrets.randbits(48) if seed is None else seed
+        self._draw = random.Random(self.seed)
         self.threads = threads or settings.threads() or torch.get_num_threads()
         self.patience = patience or Patience()
         size = 1 << max(32, (machine.current().memory_bytes - 1).bit_length())
@@ -56,6 +77,7 @@ class NativeJudge:
         self.board.take(_BOARD_START)
         self.child = MeasuringChild(self.store, self.board, memory_bytes or default_memory_bytes())
         self._cases: dict[tuple[Any, ...], list[Case]] = {}
+        self._race_data: dict[tuple[str, str], RaceData] = {}
 
     def __enter__(self) -> NativeJudge:
         return self
@@ -69,6 +91,7 @@ class NativeJudge:
         """End the child and give all memory back."""
         self.child.stop()
         self._cases.clear()
+        self._race_data.clear()
         self.store.close()
         self.board.close()
 
@@ -100,6 +123,85 @@ class NativeJudge:
                 self.child.memory_bytes = limits.memory_bytes
         return CheckRun(self.child, cases, self.threads).run(entrant, patience, evidence)
 
+    def race(
+        self,
+        spec: OperatorSpec,
+        workload: Workload,
+        baseline: NativeEntrant,
+        entrants: Sequence[NativeEntrant],
+        *,
+        describe: Describe,
+        mode: Mode = Mode.COLD,
+        regime: Regime = Regime.PREALLOCATED,
+        budget_s: float = 1.0,
+        seed: int = 0,
+        minimum_effect: float = 0.01,
+    ) -> RaceResult:
+        """Race entrants against a baseline; see the function `race`. The data stay the same within a judge."""
+        names = [entrant.name for entrant in entrants]
+        if len(set(names)) != len(names):
+            raise UsageError(f"entrants of a race need names of their own; got {', '.join(names)}")
+        if len(names) >= layout.CONTESTANTS:
+            raise UsageError(f"a race takes at most {layout.CONTESTANTS - 1} entrants; got {len(names)}")
+        return Race(
+            self.child,
+            self._race_data_of(spec, describe, workload),
+            mode=mode,
+            regime=regime,
+            budget_s=budget_s,
+            seed=seed,
+            minimum_effect=minimum_effect,
+            threads=self.threads,
+            patience=self.patience,
+        ).run(baseline, entrants)
+
+    def time(
+        self,
+        entrant: NativeEntrant,
+        call: NativeCallLike,
+        *,
+        mode: Mode = Mode.WARM,
+        budget_s: float = 0.2,
+        inputs: Mapping[str, Tensor] | None = None,
+        threads: int | None = None,
+    ) -> Timing:
+        """Time one kernel that nobody judges; see the function `time_native`."""
+        store, board = self.store, self.board
+        tops = store.top, board.top
+        try:
+            sources = {
+                buffer.name: store.put(contents_of(call, index, inputs), buffer.nbytes)
+                for index, buffer in enumerate(call.buffers)
+                if not buffer.output
+            }
+            course = Course(
+                self.child,
+                [entrant],
+                call,
+                [sources],
+                {},
+                mode=mode,
+                regime=Regime.PREALLOCATED,
+                threads=threads or self.threads,
+                seed=self.seed,
+                patience=self.patience,
+            )
+            return time_course(course, budget_s)
+        except KernelFailure as failure:
+            raise RefereeError(f"{entrant.name} cannot be timed: it {failure.reason}") from failure
+        finally:
+            store.release(tops[0])
+            board.release(tops[1])
+
+    def _race_data_of(self, spec: OperatorSpec, describe: Describe, workload: Workload) -> RaceData:
+        key = (spec.name, workload.name)
+        if key not in self._race_data:
+            if self.store.top > _KEPT_BYTES:
+                self.forget()
+            seed = self._draw.getrandbits(48)
+            self._race_data[key] = make_race_data(spec, describe, workload, seed=seed, store=self.store)
+        return self._race_data[key]
+
     def _cases_of(
         self, spec: OperatorSpec, describe: Describe, workloads: Sequence[Workload], seed: int, edge: bool
     ) -> list[Case]:
@@ -114,6 +216,7 @@ class NativeJudge:
     def forget(self) -> None:
         """Drop the inputs and oracles that are kept for later checks and races."""
         self._cases.clear()
+        self._race_data.clear()
         self.store.release(0)
 
 
@@ -142,3 +245,108 @@ def check(
         )
 
 
+def race(
+    spec: OperatorSpec,
+    workload: Workload,
+    baseline: NativeEntrant,
+    entrants: Sequence[NativeEntrant],
+    *,
+    describe: Describe,
+    mode: Mode = Mode.COLD,
+    regime: Regime = Regime.PREALLOCATED,
+    budget_s: float = 1.0,
+    seed: int = 0,
+    minimum_effect: float = 0.01,
+) -> RaceResult:
+    """Race kernels of one workload against a baseline, in a process of its own.
+
+    All run interleaved in one process, block by block in random order, on private buffers whose places are drawn
+    anew each round. `cold`: each buffer set is used once between two emptyings of the caches, and no set has been
+    touched since. `warm`: two sets, touched right before. Outputs of timed calls on renewed contents are judged;
+    an entrant that is wrong, crashes or hangs has a verdict instead of a contest. Measuring goes on until every
+    contest is clearly decided or `budget_s` is used up. Raises RefereeError when the baseline itself fails.
+    """
+    with NativeJudge() as judge:
+        return judge.race(
+            spec,
+            workload,
+            baseline,
+            entrants,
+            describe=describe,
+            mode=mode,
+            regime=regime,
+            budget_s=budget_s,
+            seed=seed,
+            minimum_effect=minimum_effect,
+        )
+
+
+def confirm(
+    spec: OperatorSpec,
+    workload: Workload,
+    baseline: NativeEntrant,
+    entrant: NativeEntrant,
+    *,
+    describe: Describe,
+    budget_s: float = 1.0,
+    seed: int | None = None,
+    minimum_effect: float = 0.01,
+    modes: Sequence[Mode] = tuple(Mode),
+    regimes: Sequence[Regime] = tuple(Regime),
+) -> Verdict:
+    """Judge one entrant from nothing: a fresh process and fresh data, checked, then raced in each mode and regime.
+
+    The verdict carries one contest for each, modes first; `budget_s` is that of one contest. `seed` is drawn
+    when None.
+    """
+    seed = secrets.randbits(48) if seed is None else seed
+    with NativeJudge(seed=seed) as judge:
+        verdict = judge.check(spec, entrant, describe=describe, workloads=[workload], seed=seed)
+        if verdict.status is not Status.PASSED:
+            return verdict
+        contests = []
+        for mode in modes:
+            for regime in regimes:
+                result = judge.race(
+                    spec,
+                    workload,
+                    baseline,
+                    [entrant],
+                    describe=describe,
+                    mode=mode,
+                    regime=regime,
+                    budget_s=budget_s,
+                    seed=seed,
+                    minimum_effect=minimum_effect,
+                )
+                if entrant.name in result.verdicts:
+                    return result.verdicts[entrant.name]
+                contests.append(result.contests[entrant.name])
+        return Verdict(verdict.status, verdict.reason, tuple(contests), verdict.evidence)
+
+
+def time_native(
+    library: Path,
+    symbol: str,
+    call: NativeCallLike,
+    *,
+    mode: Mode = Mode.WARM,
+    budget_s: float = 0.2,
+    inputs: Mapping[str, Tensor] | None = None,
+    threads: int | None = None,
+) -> Timing:
+    """Time one kernel that nobody judges, as the probes of a machine's ceilings are.
+
+    `inputs` gives the contents of buffers by name; the others get normally distributed numbers of their dtype.
+    Several timings are cheaper with one `NativeJudge` and its method `time`. Raises RefereeError when the kernel
+    fails.
+    """
+    with NativeJudge() as judge:
+        return judge.time(
+            NativeEntrant(symbol, library, symbol),
+            call,
+            mode=mode,
+            budget_s=budget_s,
+            inputs=inputs,
+            threads=threads,
+        )

@@ -1,0 +1,138 @@
+"""What contests run on: a few input groups of a workload in the store, and what their outputs have to be."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernelwright.errors import UsageError
+from kernelwright.ops import OperatorSpec
+from kernelwright.ops import Workload
+from kernelwright.referee._entrant import Describe
+from kernelwright.referee._entrant import NativeCallLike
+from kernelwright.referee._oracle import expect
+from kernelwright.referee._oracle import Expectation
+from kernelwright.referee._shared import SharedMemory
+
+#: Inputs up to this size are varied for every buffer set, and each judged call gets an oracle of its own; above
+#: it, sets share the contents of their group, whose oracle is kept.
+_VARIED_BYTES = 8 << 20
+_GROUPS = 4
+_LARGE_GROUPS = 2
+_HUGE_BYTES = 96 << 20
+#: Which bits of a 64-bit word of each dtype may be flipped: the last bit of 16-bit floats, the last eight of fp32.
+_VARIABLE_BITS = {
+    torch.bfloat16: 0x0001_0001_0001_0001,
+    torch.float16: 0x0001_0001_0001_0001,
+    torch.float32: 0x0000_00FF_0000_00FF,
+}
+#: Where kw_call keeps the dtype of its first tensor, how far apart they are, and what the codes mean.
+_FIRST_DTYPE, _TENSOR_BYTES = 116, 72
+_CODES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass
+class Group:
+    """One draw of a workload's inputs: arguments here, bytes in the store."""
+
+    arguments: dict[str, Any]
+    sources: dict[str, int]
+    expectation: Expectation | None = None
+
+
+@dataclass
+class RaceData:
+    """The groups of one workload and how its native call looks."""
+
+    spec: OperatorSpec
+    workload: Workload
+    call: NativeCallLike
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    groups: list[Group]
+    varied: bool
+    _judged: int = field(default=0)
+
+    @property
+    def elements(self) -> int:
+        """Elements of the output."""
+        return int(torch.Size(self.shape).numel())
+
+    def vary(self, name: str) -> int:
+        """The bits of an input that may be flipped from set to set."""
+        value = self.groups[0].arguments[name]
+        return _VARIABLE_BITS.get(value.dtype, 0) if self.varied else 0
+
+    def fault(self, group: int, inputs: dict[str, Tensor], output: Tensor) -> str | None:
+        """What is wrong with the output of a call on these inputs (flat, as given to the kernel)."""
+        chosen = self.groups[group]
+        if not self.varied:
+            if chosen.expectation is None:
+                chosen.expectation = expect(self.spec, chosen.arguments)
+            expectation = chosen.expectation
+        else:
+            arguments = {
+                name: inputs[name].reshape(value.shape) if name in inputs else value
+                for name, value in chosen.arguments.items()
+            }
+            expectation = expect(self.spec, arguments)
+        return expectation.fault(output.reshape(self.shape), unwritten=0xFF)
+
+
+def make_race_data(
+    spec: OperatorSpec, describe: Describe, workload: Workload, *, seed: int, store: SharedMemory
+) -> RaceData:
+    """Draw the groups of a workload and put them into `store`."""
+    draw = random.Random(seed)
+    groups: list[Group] = []
+    call: NativeCallLike | None = None
+    shape: tuple[int, ...] = ()
+    wanted = _GROUPS
+    varied = True
+    while len(groups) < wanted:
+        generator = torch.Generator().manual_seed(draw.getrandbits(48))
+        arguments = spec.inputs(workload, generator)
+        if call is None:
+            shape = spec_output_shape(spec, arguments)
+            call = describe(arguments, torch.empty(shape, dtype=workload.dtype))
+            nbytes = sum(buffer.nbytes for buffer in call.buffers if not buffer.output)
+            varied = nbytes <= _VARIED_BYTES
+            wanted = _GROUPS if varied else (1 if nbytes > _HUGE_BYTES else _LARGE_GROUPS)
+        sources = {
+            buffer.name: store.put(arguments[buffer.name], buffer.nbytes)
+            for buffer in call.buffers
+            if not buffer.output
+        }
+        groups.append(Group(arguments, sources))
+    assert call is not None
+    return RaceData(spec, workload, call, shape, workload.dtype, groups, varied)
+
+
+def spec_output_shape(spec: OperatorSpec, arguments: dict[str, Any]) -> tuple[int, ...]:
+    """The shape of the reference's output, found without computing it."""
+    meta = {
+        name: torch.empty_like(value, device="meta") if isinstance(value, Tensor) else value
+        for name, value in arguments.items()
+    }
+    return tuple(spec.reference(**meta).shape)
+
+
+def contents_of(call: NativeCallLike, index: int, inputs: Mapping[str, Tensor] | None) -> Tensor:
+    """What buffer `index` of a call holds: the tensor given for its name, or random numbers of its dtype."""
+    buffer = call.buffers[index]
+    if inputs is not None and buffer.name in inputs:
+        given = inputs[buffer.name].contiguous()
+        if given.nbytes < buffer.nbytes:
+            raise UsageError(f"buffer {buffer.name} has {buffer.nbytes} bytes; got {given.nbytes}")
+        return given
+    (code,) = struct.unpack_from("i", call.block, _FIRST_DTYPE + index * _TENSOR_BYTES)
+    dtype = _CODES[code]
+    generator = torch.Generator().manual_seed(index)
+    return torch.randn(buffer.nbytes // dtype.itemsize + 1, generator=generator).to(dtype)
