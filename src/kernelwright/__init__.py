@@ -78,3 +78,4 @@ def _connect() -> None:
     """Register the operators and their kernels; dispatch calls it before it plans its first call."""
     importlib.import_module("kernelwright.ops")
     importlib.import_module("kernelwright.kernels").connect()
+    importlib.import_module("kernelwright.kernels").connect()

@@ -5,7 +5,8 @@ holds everything that a decision may depend on. Per tensor: its type, dtype, sha
 unless it is contiguous (a contiguous tensor is described with the strides of its shape, so that size-one
 dimensions do not matter), and whether it is a negated view. Per value: its type and itself, with a zero spelt
 out since -0.0 == 0.0. Then who may want a gradient, the backend asked for, the scope, and whether a dispatch
-mode (FakeTensorMode, make_fx) or a function transform (vmap, grad) is active: these are never stored, so their calls always miss.
+mode (FakeTensorMode, make_fx) or a function transform (vmap, grad) is active: these are never stored, so
+their calls always miss.
 
 Left out on purpose, as these cannot change a decision: inference mode (grad mode is off in it; nothing else
 is looked at), the layout (a miss refuses all but strided tensors, and no other has data for a plan to read),
@@ -30,7 +31,10 @@ from kernelwright.dispatch._signature import Parameter
 #: What reading the key of a call may raise: no plan, an argument that is no tensor, a size without a hash.
 _MISSES = (LookupError, AttributeError, TypeError, RuntimeError)
 
-_TENSOR = "type({0}), {0}.dtype, {0}.shape, {0}.is_contiguous() or {0}.stride(), {0}.is_cpu or {0}.device, {0}.is_neg()"
+_TENSOR = (
+    "type({0}), {0}.dtype, {0}.shape, {0}.is_contiguous() or {0}.stride(), "
+    "{0}.is_cpu or {0}.device, {0}.is_neg()"
+)
 
 
 def make_closure(

@@ -18,7 +18,7 @@ class Explanation:
         operator: name of the operator.
         implementation: name of the implementation that serves the call.
         backend: its backend.
-        because: what decided: `backend=`, a preference, `winner`, `rank` or `tracing`.
+        because: what decided: `backend=`, a preference, `winner`, `rank` or `torch only`.
         configuration: the values of its tunables, empty if it has none.
         tier: the ISA tier of the code that runs, or None where that has no meaning.
         refusals: implementation → why it does not serve.

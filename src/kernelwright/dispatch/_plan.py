@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,21 +32,53 @@ from kernelwright.errors import UsageError
 
 @dataclass(frozen=True)
 class Plan:
-    """The decision for one call, and what it was based on."""
+    """The decision for one call, and what it was based on.
+
+    Attributes:
+        call: what was decided on.
+        chosen: who serves it.
+        because: what decided: `backend=`, `use_backend`, `set_backend`, `KERNELWRIGHT_BACKEND`, `torch only`
+            (what the call means is known to torch alone), `rank`; with `winner` where one set the configuration.
+        configuration: values of the implementation's tunables.
+        tier: ISA tier of the code, if it has one.
+        run: called with the values of all parameters in order, then out.
+        refusals: implementation → why it does not serve.
+        notes: what else a person should know.
+        exact: whether the key of the call holds all that was looked at, so that the plan may be kept.
+    """
 
     call: Call
     chosen: Implementation
-    #: Why it was chosen: `backend=`, `use_backend`, `set_backend`, `KERNELWRIGHT_BACKEND`, `winner`, `rank`,
-    #: `tracing` or `only torch is left`.
     because: str
     configuration: Mapping[str, Any]
     tier: str | None
     run: Callable[..., Any]
-    #: Implementation name → why it does not serve.
-    refusals: tuple[tuple[str, str], ...]
-    #: What else a person should know: a winner that is ignored, an operator that cannot be checked.
+    refusals: Mapping[str, str]
     notes: tuple[str, ...]
-    cacheable: bool
+    exact: bool
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A call with what was asked of it besides computing."""
+
+    call: Call
+    values: tuple[Any, ...]
+    extra: Mapping[str, Any]
+    #: The backend to use and who wants it, or None.
+    wanted: tuple[str, str] | None
+    #: Why only torch can know what the call means, or None.
+    torch_only: str | None
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """An implementation, bound in a configuration."""
+
+    implementation: Implementation
+    because: str
+    configuration: Mapping[str, Any]
+    bound: Callable[..., Any]
 
 
 def serve(
@@ -56,15 +90,24 @@ def serve(
     extra: Mapping[str, Any],
     key: Any,
 ) -> Any:
-    """Plan a call that no plan serves yet, keep the plan if the key is exact, and run it."""
+    """Plan a call that no plan serves yet, run it, and keep the plan if the key is exact.
+
+    Raises what `make_plan` raises, and UsageError where torch finds that the arguments do not fit together.
+    """
     plan = make_plan(operator, values, out, backend, extra)
-    if plan.cacheable and key is not None and not extra:
+    try:
+        result = plan.run(*values, out)
+    except (RuntimeError, IndexError) as error:
+        if type(error) not in (RuntimeError, IndexError) or plan.chosen.backend != "torch":
+            raise  # out of memory, a failed kernel
+        raise UsageError(f"{operator.name} of {_shapes(plan.call)}: {error}") from error
+    if plan.exact and key is not None and not extra:
         pairs = list(zip(operator.signature.parameters, values, strict=True))
         tensors = [value for parameter, value in pairs if parameter.kind is Kind.TENSOR]
         others = [value for parameter, value in pairs if parameter.kind is not Kind.TENSOR]
         tensors += [] if out is None else [out]
         table.keep(key, make_entry(plan.run, tensors, [*others, backend, _backends.scope()]))
-    return plan.run(*values, out)
+    return result
 
 
 def make_plan(
@@ -83,129 +126,96 @@ def make_plan(
     operator.signature.check(values, out)
     _check_keywords(operator, extra)
     tensors = _tensors(operator, values)
-    _check_layouts(operator, tensors if out is None else {**tensors, "out": out})
-    special = _special(tensors, out)
+    everything = tensors if out is None else {**tensors, "out": out}
+    _check_layouts(operator, everything)
     call = _describe(operator, values, tensors, out)
     if out is not None:
         _output.check(operator, values, call)
 
-    if backend is not None:
-        _backends.require(backend)
-        wanted: tuple[str, str] | None = (backend, "backend=")
-    else:
-        wanted = _backends.preference()
-        if wanted is not None:
-            _backends.require(wanted[0])
-    notes: list[str] = (
-        [] if operator.spec is not None else ["no spec: results of this operator cannot be checked"]
-    )
-    if special is not None and backend is None:
+    tracing = _tracing()
+    torch_only = tracing or _unusual(everything)
+    wanted = (backend, "backend=") if backend is not None else _backends.preference()
+    if wanted is not None:
+        _backends.require(wanted[0])
+    notes: list[str] = []
+    if operator.spec is None:
+        notes.append("no spec: results of this operator cannot be checked")
+    if torch_only is not None and backend is None:
         if wanted is not None and wanted[0] != "torch":
-            notes.append(f"the preference for {wanted[0]!r} is set aside: {special}")
-        wanted = ("torch", "tracing")
+            notes.append(f"the preference for {wanted[0]!r} is set aside: {torch_only}")
+        wanted = ("torch", "torch only")
 
-    candidates = list(_registry.implementations(operator.name))
-    refusals: dict[str, str] = {}
-    open_ones: list[Implementation] = []
-    for one in candidates:
-        reason = _refusal(one, call, wanted, special, extra)
-        if reason is None:
-            open_ones.append(one)
-        else:
-            refusals[one.name] = reason
-    if wanted is not None and not any(one.backend == wanted[0] for one in candidates):
-        refusals = {wanted[0]: f"{operator.name!r} has no implementation on this backend", **refusals}
-
+    asked = _Asked(call, values, extra, wanted, torch_only)
     with operator.lock:
-        record, ignored = _winner(operator, call, values, open_ones)
-        notes.extend(ignored)
-        if record is not None:
-            winning = next(one for one in open_ones if one.name == record.implementation)
-            bound = _bind(operator, winning, record.configuration)
-            if isinstance(bound, KernelwrightError):
-                notes.append(
-                    f"the winner of {record.bucket} is ignored, it cannot be bound: {_first_line(bound)}"
-                )
-            else:
-                because = wanted[1] + " and winner" if wanted else "winner"
-                return _finish(
-                    operator,
-                    call,
-                    winning,
-                    because,
-                    record.configuration,
-                    bound,
-                    extra,
-                    open_ones,
-                    refusals,
-                    notes,
-                )
-        for one in open_ones:
-            configuration = one.tunables.default if one.tunables is not None else {}
-            bound = _bind(operator, one, configuration)
-            if isinstance(bound, KernelwrightError):
-                refusals[one.name] = _first_line(bound)
-                continue
-            because = wanted[1] if wanted else "rank"
-            return _finish(
-                operator, call, one, because, configuration, bound, extra, open_ones, refusals, notes
-            )
-    raise UnsupportedCallError(operator.name, tuple(refusals.items()))
-
-
-def _finish(
-    operator: Operator,
-    call: Call,
-    chosen: Implementation,
-    because: str,
-    configuration: Mapping[str, Any],
-    bound: Callable[..., Any],
-    extra: Mapping[str, Any],
-    open_ones: list[Implementation],
-    refusals: Mapping[str, str],
-    notes: list[str],
-) -> Plan:
-    specialize = getattr(bound, "specialize", None)
+        choice, refusals = _choose(operator, asked, notes)
+    specialize = getattr(choice.bound, "specialize", None)
     if specialize is not None and not extra:
         run = specialize(call)
     else:
-        run = operator.signature.positional(bound, takes_out=chosen.takes_out, extra=extra)
-    if call.out is not None:
-        run = _output.guard(operator, call, run, bump=chosen.backend != "torch")
-    others = {
-        one.name: refusals.get(one.name, f"{chosen.name} comes first ({because})")
-        for one in _registry.implementations(operator.name)
-        if one.name != chosen.name
-    }
+        takes_out = choice.implementation.takes_out
+        run = operator.signature.positional(choice.bound, takes_out=takes_out, extra=extra)
+    if out is not None and torch_only is None:
+        run = _output.guard(operator, call, run, bump=choice.implementation.backend != "torch")
     return Plan(
         call=call,
-        chosen=chosen,
-        because=because,
-        configuration=dict(configuration),
-        tier=getattr(bound, "tier", None),
+        chosen=choice.implementation,
+        because=choice.because,
+        configuration=dict(choice.configuration),
+        tier=getattr(choice.bound, "tier", None),
         run=run,
-        refusals=tuple({**{k: v for k, v in refusals.items() if k != chosen.name}, **others}.items()),
+        refusals=refusals,
         notes=tuple(notes),
-        cacheable=because != "tracing",
+        exact=tracing is None,
     )
 
 
-def _refusal(
-    one: Implementation,
-    call: Call,
-    wanted: tuple[str, str] | None,
-    special: str | None,
-    extra: Mapping[str, Any],
-) -> str | None:
-    if wanted is not None and one.backend != wanted[0]:
+def _choose(operator: Operator, asked: _Asked, notes: list[str]) -> tuple[_Choice, dict[str, str]]:
+    """The first choice that can be bound, and why each other implementation does not serve."""
+    candidates = _registry.implementations(operator.name)
+    reasons = {one.name: _refusal(operator, one, asked) for one in candidates}
+    refusals = {name: reason for name, reason in reasons.items() if reason is not None}
+    able = [one for one in candidates if reasons[one.name] is None]
+    for one, because, configuration in _preferred(operator, asked, able, notes):
+        bound = _bind(operator, one, configuration)
+        if not isinstance(bound, KernelwrightError):
+            others = {other.name: f"{one.name} comes first ({because})" for other in able if other is not one}
+            return _Choice(one, because, configuration, bound), {**others, **refusals}
+        if because.endswith("winner"):
+            notes.append(f"the winner is ignored, it cannot be bound: {_brief(bound)}")
+        else:
+            refusals[one.name] = _brief(bound)
+            able = [other for other in able if other is not one]
+    if asked.wanted is not None and all(one.backend != asked.wanted[0] for one in candidates):
+        refusals = {asked.wanted[0]: f"{operator.name!r} has no implementation on this backend"}
+    raise UnsupportedCallError(operator.name, tuple(refusals.items()))
+
+
+def _preferred(
+    operator: Operator, asked: _Asked, able: Sequence[Implementation], notes: list[str]
+) -> Iterator[tuple[Implementation, str, Mapping[str, Any]]]:
+    """Implementation, reason and configuration of each choice, best first."""
+    record = _winner(operator, asked, able, notes)
+    if record is not None:
+        winning = next(one for one in able if one.name == record.implementation)
+        yield winning, f"{asked.wanted[1]} and winner" if asked.wanted else "winner", record.configuration
+    for one in able:
+        default = one.tunables.default if one.tunables is not None else {}
+        yield one, asked.wanted[1] if asked.wanted else "rank", default
+
+
+def _refusal(operator: Operator, one: Implementation, asked: _Asked) -> str | None:
+    """Why an implementation may not serve the call, or None."""
+    call = asked.call
+    if asked.wanted is not None and one.backend != asked.wanted[0]:
+        who = asked.wanted[1]
         return (
-            f"backend {wanted[0]!r} was asked for ({wanted[1]})" if wanted[1] != "tracing" else str(special)
+            asked.torch_only if who == "torch only" else f"backend {asked.wanted[0]!r} was asked for ({who})"
         )
-    if (reason := one.available()) is not None:
-        return reason
-    if special is not None and one.backend != "torch":
-        return special
-    unknown = [word for word in extra if word not in one.keywords]
+    if asked.torch_only is not None and one.backend != "torch":
+        return asked.torch_only
+    if (reason := _fact(operator, one, one.available)) is not None:
+        return str(reason)
+    unknown = [word for word in asked.extra if word not in one.keywords]
     if unknown:
         return f"does not take the keyword {', '.join(unknown)}"
     if call.out is not None and not one.takes_out:
@@ -216,28 +226,36 @@ def _refusal(
 
 
 def _winner(
-    operator: Operator, call: Call, values: tuple[Any, ...], open_ones: list[Implementation]
-) -> tuple[winners.Record | None, list[str]]:
-    """The stored winner that may serve, and what a person should know of one that may not."""
-    tunable = {one.name: one for one in open_ones if one.tunables is not None}
+    operator: Operator, asked: _Asked, able: Sequence[Implementation], notes: list[str]
+) -> winners.Record | None:
+    """The stored winner that may serve; `notes` learns of one that may not."""
+    tunable = {one.name: one for one in able if one.tunables is not None}
     if operator.spec is None or not tunable:
-        return None, []
-    arguments = dict(zip(operator.signature.names, values, strict=True))
-    dtype = call.tensors[operator.spec.tensors[0]].dtype
+        return None
+    arguments = dict(zip(operator.signature.names, asked.values, strict=True))
+    dtype = asked.call.tensors[operator.spec.tensors[0]].dtype
     bucket = operator.spec.bucket(operator.spec.sizes_of(**arguments), dtype)
-    record, notes = winners.lookup(operator.name, bucket)
+    record, problems = winners.lookup(operator.name, bucket)
+    notes.extend(problems)
     if record is None:
-        return None, list(notes)
+        return None
     implementation = tunable.get(record.implementation)
     if implementation is None:
-        return None, [
-            *notes,
-            f"the winner of {bucket} is for {record.implementation!r}, which does not serve here",
-        ]
-    reason = record.outdated(implementation.provenance())
+        notes.append(f"the winner of {bucket} is for {record.implementation!r}, which does not serve here")
+        return None
+    reason = record.outdated(_fact(operator, implementation, implementation.provenance))
     if reason is not None:
-        return None, [*notes, f"the winner of {bucket} is ignored: {reason}"]
-    return record, list(notes)
+        notes.append(f"the winner of {bucket} is ignored: {reason}")
+        return None
+    return record
+
+
+def _fact(operator: Operator, one: Implementation, question: Callable[[], Any]) -> Any:
+    """The answer to `available` or `provenance`, asked once until plans become void: it may read files."""
+    key = (one.name, question)
+    if key not in operator.bound:
+        operator.bound[key] = question()
+    return operator.bound[key]
 
 
 def _bind(operator: Operator, one: Implementation, configuration: Mapping[str, Any]) -> Any:
@@ -284,21 +302,24 @@ def _check_layouts(operator: Operator, tensors: Mapping[str, Tensor]) -> None:
             )
 
 
-def _special(tensors: Mapping[str, Tensor], out: Tensor | None) -> str | None:
-    """Why only torch can know what this call means, or None."""
+def _tracing() -> str | None:
+    """Why the state of this thread leaves only torch to serve, or None; no part of it is in the key."""
     if torch._C._len_torch_dispatch_stack():
-        return (
-            "a torch dispatch mode (FakeTensorMode, make_fx, ...) is active, which only sees torch operators"
-        )
+        return "a torch dispatch mode (FakeTensorMode, make_fx) is active, which sees torch operators only"
     if torch._C._functorch.peek_interpreter_stack() is not None:
-        return "a function transform (torch.func, vmap) is active, which only sees torch operators"
+        return "a function transform (torch.func) is active, which sees torch operators only"
     if torch._C._get_tracing_state() is not None:
-        return "torch.jit traces, which only sees torch operators"
-    for name, tensor in {**tensors, **({} if out is None else {"out": out})}.items():
+        return "torch.jit traces, which sees torch operators only"
+    return None
+
+
+def _unusual(tensors: Mapping[str, Tensor]) -> str | None:
+    """Why a tensor is more than its memory, so that only torch can serve, or None."""
+    for name, tensor in tensors.items():
         if type(tensor) not in PLAIN_TYPES:
-            return f"{name} is a {type(tensor).__name__}, a tensor type that only torch operators know"
+            return f"{name} is a {type(tensor).__name__}, a type that torch operators know"
         if tensor.is_neg() or tensor.is_conj():
-            return f"{name} is a negated or conjugated view, which only torch operators know"
+            return f"{name} is a negated or conjugated view, which torch operators know"
     return None
 
 
@@ -319,5 +340,9 @@ def _describe(
     return Call(operator.name, infos, scalars, output, wants_grad)
 
 
-def _first_line(error: KernelwrightError) -> str:
-    return str(error).strip().splitlines()[0]
+def _shapes(call: Call) -> str:
+    return ", ".join(f"{name} {info.shape} {info.dtype}" for name, info in call.tensors.items())
+
+
+def _brief(error: KernelwrightError) -> str:
+    return ": ".join(line.strip() for line in str(error).strip().splitlines()[:2])

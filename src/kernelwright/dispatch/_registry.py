@@ -76,7 +76,7 @@ class Operator:
     spec: Any
     doc: str
     implementations: list[Implementation] = field(default_factory=list)
-    #: (implementation, configuration) → what bind returned, or the error it raised.
+    #: What implementations answered: bound configurations, errors of bind, availability, provenance.
     bound: dict[Any, Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     #: Globals of the generated function. `_kw_table`: the plans; `_kw_torch`: what torch.compile traces.
@@ -249,7 +249,7 @@ def register_impl(
 
 
 def _declared(target: Operator, function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
-    """The extra keywords of a function, and whether it takes `out`. Raises UsageError if it lacks a parameter."""
+    """The extra keywords of a function, and whether it takes `out`. Raises UsageError for one unfit."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:  # a builtin without a signature: its parameters must be the operator's

@@ -224,5 +224,7 @@ def _records(path: Path, document: dict[str, Any]) -> tuple[Record, ...]:
         for one in fields(Record):
             if not isinstance(entry.get(one.name), _KINDS[one.name]):
                 raise FileFormatError(path, f"winner {number} has no valid {one.name!r}")
+        if not all(isinstance(value, int | float | str) for value in entry["configuration"].values()):
+            raise FileFormatError(path, f"winner {number} has a configuration that is not plain values")
         records.append(Record(**{one.name: entry[one.name] for one in fields(Record)}))
     return tuple(records)
