@@ -133,9 +133,9 @@ def decisive(result: WorkloadResult) -> Contest | None:
 
 
 def versus(result: WorkloadResult, baselines: Sequence[str]) -> Contest | None:
-    """The contest that counts against one of these baselines: the winner's if there is one, cold, preallocated.
+    """The contest that counts against one of these baselines, cold and preallocated if that was held.
 
-    Races among finalists do not count.
+    Against the default it is the winner's, if there is one. Races among finalists do not count.
     """
     held = [one for one in result.contests if one["stage"] != "final" and one["baseline"] in baselines]
     if result.number is not None and DEFAULT in baselines:
@@ -194,9 +194,9 @@ def conditions(contests: Iterable[Contest]) -> dict[str, Any]:
         if values:
             found[name] = max(values)
     for name in ("threads", "affinity"):
-        values = sorted({str(one[name]) for one in seen if one.get(name) is not None})
+        values = sorted({_listed(one[name]) for one in seen if one.get(name) is not None})
         if values:
-            found[name] = ", ".join(values)
+            found[name] = "; ".join(values)
     return found
 
 
@@ -305,6 +305,10 @@ def shape(workload: str) -> str:
 def _of(count: int, record: RunRecord) -> str:
     total = len(record.workloads)
     return f"{count} of {total} workloads" if total > 1 else "the workload"
+
+
+def _listed(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _natural(text: str) -> tuple[int, float, str]:

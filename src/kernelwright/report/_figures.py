@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 from typing import TYPE_CHECKING
 
@@ -34,34 +36,44 @@ def forest(record: RunRecord) -> go.Figure | None:
     """Ratios with their intervals, one row a workload, mode and regime, one colour a baseline."""
     import plotly.graph_objects as go
 
-    rows: list[str] = []
-    series: dict[str, list[tuple[int, Any, str]]] = {}
+    rows: list[tuple[str, str]] = []
+    series: dict[str, list[tuple[int, Any]]] = {}
     for row in _digest.verdicts(record):
         for contest in _digest.shown_contests(row.result):
             regime = {"preallocated": "prealloc."}.get(contest["regime"], contest["regime"])
-            label = f"{shape(row.result.workload)}<br>{contest['mode']}, {regime}"
-            if label not in rows:
-                rows.append(label)
+            line = (row.result.workload, f"{contest['mode']}, {regime}")
+            if line not in rows:
+                rows.append(line)
             final = contest["stage"] == "final"
             name = f"{contest['baseline']}{', final only' if final else ''}"
-            series.setdefault(name, []).append((rows.index(label), contest, row.result.workload))
+            series.setdefault(name, []).append((rows.index(line), contest))
     if not rows:
         return None
+    starts = {index for index, (name, _) in enumerate(rows) if index == 0 or rows[index - 1][0] != name}
+    labels = [
+        f"<b>{shape(name)}</b><br>{kind}" if index in starts else kind
+        for index, (name, kind) in enumerate(rows)
+    ]
+    # A workload's first row has two lines of label, so it takes more room than the others.
+    edges = [0.0]
+    for index in range(len(rows)):
+        edges.append(edges[-1] + (1.5 if index in starts else 1.0))
+    middles = [(above + below) / 2 for above, below in itertools.pairwise(edges)]
     figure = go.Figure()
     series = dict(sorted(series.items(), key=lambda entry: (not entry[0].startswith("default"), entry[0])))
     for place, (name, entries) in enumerate(series.items()):
         # Baselines of one row stand beside each other, not on top of each other.
-        shift = (place - (len(series) - 1) / 2) * min(0.22, 0.7 / len(series))
-        values = [contest["ratio"] for _, contest, _ in entries]
+        shift = (place - (len(series) - 1) / 2) * min(0.3, 0.8 / len(series))
+        values = [contest["ratio"] for _, contest in entries]
         figure.add_trace(
             go.Scatter(
                 x=values,
-                y=[index + shift for index, _, _ in entries],
+                y=[middles[index] + shift for index, _ in entries],
                 error_x={
                     "type": "data",
                     "symmetric": False,
-                    "array": [contest["interval"][1] - contest["ratio"] for _, contest, _ in entries],
-                    "arrayminus": [contest["ratio"] - contest["interval"][0] for _, contest, _ in entries],
+                    "array": [contest["interval"][1] - contest["ratio"] for _, contest in entries],
+                    "arrayminus": [contest["ratio"] - contest["interval"][0] for _, contest in entries],
                     "thickness": 1.5,
                     "width": 4,
                 },
@@ -73,27 +85,27 @@ def forest(record: RunRecord) -> go.Figure | None:
                     f"{ratio(contest['ratio'], contest['interval'])}, {contest['comparison']}<br>"
                     f"{duration(contest['candidate_time']['median_ns'])} against "
                     f"{duration(contest['baseline_time']['median_ns'])}"
-                    for _, contest, _ in entries
+                    for _, contest in entries
                 ],
                 hovertemplate="%{customdata}<extra></extra>",
             )
         )
-    ends = [edge for entries in series.values() for _, contest, _ in entries for edge in contest["interval"]]
+    ends = [edge for entries in series.values() for _, contest in entries for edge in contest["interval"]]
     low, high = min(*ends, 1.0) / 1.03, max(*ends, 1.0) * 1.03
     ticks = _ratio_ticks(low, high)
     figure.update_layout(
-        **_layout(height=90 + _ROW * len(rows)),
+        **_layout(height=round(90 + 24 * edges[-1])),
         xaxis=_axis(
-            title="baseline time / candidate time, 95% interval; right of 1 is faster",
+            title="baseline time / candidate time",
             type="log",
-            range=[_log10(low), _log10(high)],
+            range=[math.log10(low), math.log10(high)],
             tickvals=ticks,
             ticktext=[f"{tick:g}×" for tick in ticks],
         ),
-        yaxis=_axis(
-            tickvals=list(range(len(rows))), ticktext=rows, range=[len(rows) - 0.4, -0.6], showgrid=False
-        ),
+        yaxis=_axis(tickvals=middles, ticktext=labels, range=[edges[-1], 0], showgrid=False),
     )
+    for index in sorted(starts - {0}):
+        figure.add_hline(y=edges[index], line={"color": "var(--rule)", "width": 1})
     figure.add_vline(x=1.0, line={"color": "var(--muted)", "width": 1, "dash": "dot"})
     return figure
 
@@ -163,21 +175,20 @@ def roofline(points: list[Attained], ceilings: Ceilings, dtype: str) -> go.Figur
     low = min(*(point.intensity for point in placed), ridge) / 4
     high = max(*(point.intensity for point in placed), ridge) * 4
     figure = go.Figure()
-    for place, roof in enumerate(memory):
+    for roof in memory:
         bend = high if top is None else min(high, top / roof.value)
         figure.add_trace(
             go.Scatter(
                 x=[low, bend],
                 y=[low * roof.value, bend * roof.value],
                 mode="lines+text",
-                line={
-                    "color": "var(--muted)",
-                    "width": 1.2,
-                    "dash": ("solid", "dash", "dot", "dashdot")[place % 4],
-                },
-                text=["", ""],
-                name=f"{roof.level} copy {bandwidth(roof.value)}",
-                hoverinfo="name",
+                line={"color": "var(--muted)", "width": 1.2},
+                # Under the left end of a line that rises, nothing crosses the text.
+                text=[f"{roof.level} {bandwidth(roof.value)}", ""],
+                textposition="bottom right",
+                textfont={"size": 11, "color": "var(--muted)"},
+                hoverinfo="skip",
+                showlegend=False,
             )
         )
     for roof in compute:
@@ -185,10 +196,13 @@ def roofline(points: list[Attained], ceilings: Ceilings, dtype: str) -> go.Figur
             go.Scatter(
                 x=[min(roof.value / max(one.value for one in memory), high), high],
                 y=[roof.value, roof.value],
-                mode="lines",
-                line={"color": "var(--s4)" if roof.dtype == "fp32" else "var(--s3)", "width": 1.5},
-                name=f"{roof.dtype} {throughput(roof.value, roof.unit)}",
-                hoverinfo="name",
+                mode="lines+text",
+                line={"color": "var(--s4)", "width": 1.5},
+                text=["", f"{roof.dtype} {throughput(roof.value, roof.unit)}"],
+                textposition="top left",
+                textfont={"size": 11, "color": "var(--muted)"},
+                hoverinfo="skip",
+                showlegend=False,
             )
         )
     for who, (colour, symbol) in _WHO.items():
@@ -209,11 +223,20 @@ def roofline(points: list[Attained], ceilings: Ceilings, dtype: str) -> go.Figur
                     hovertemplate="%{customdata}<extra></extra>",
                 )
             )
-    power = {"exponentformat": "SI", "dtick": 1}
+    rates = [point.rate for point in placed] + [roof.value for roof in compute]
+    rates += [low * roof.value for roof in memory]
+    bottom, ceiling = min(rates) / 2, max(rates) * 2
     figure.update_layout(
         **_layout(height=400),
-        xaxis=_axis(title="FLOP / byte", type="log", range=[_log10(low), _log10(high)], **power),
-        yaxis=_axis(title="FLOP/s", type="log", **power),
+        xaxis=_axis(
+            title="FLOP / byte", type="log", range=[math.log10(low), math.log10(high)], **_decades(low, high)
+        ),
+        yaxis=_axis(
+            title="GFLOP/s",
+            type="log",
+            range=[math.log10(bottom), math.log10(ceiling)],
+            **_decades(bottom, ceiling, 1e9),
+        ),
     )
     return figure
 
@@ -354,7 +377,9 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
     return [round(number * step, 2) for number in range(first, last + 1) if low <= number * step <= high]
 
 
-def _log10(value: float) -> float:
-    import math
-
-    return math.log10(value)
+def _decades(low: float, high: float, unit: float = 1.0) -> dict[str, Any]:
+    """Ticks at 1, 2 and 5 of each decade between the ends, labelled in `unit`."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+    ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    return {"tickvals": ticks, "ticktext": [f"{tick / unit:g}" for tick in ticks]}
