@@ -25,6 +25,7 @@ from kernelwright.dispatch._registry import Implementation
 from kernelwright.dispatch._registry import implementations
 from kernelwright.dispatch._registry import on_first_use
 from kernelwright.dispatch._registry import operators
+from kernelwright.dispatch._registry import parameters
 from kernelwright.dispatch._registry import register_impl
 from kernelwright.dispatch._registry import spec
 
@@ -43,6 +44,7 @@ __all__ = [
     "is_backend_available",
     "on_first_use",
     "operators",
+    "parameters",
     "register_backend",
     "register_impl",
     "set_backend",

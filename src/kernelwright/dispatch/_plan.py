@@ -38,7 +38,7 @@ class Plan:
         call: what was decided on.
         chosen: who serves it.
         because: what decided: `backend=`, `use_backend`, `set_backend`, `KERNELWRIGHT_BACKEND`, `torch only`
-            (what the call means is known to torch alone), `rank`; with `winner` where one set the configuration.
+            (only torch knows what the call means), `rank`; with `winner` where one set the configuration.
         configuration: values of the implementation's tunables.
         tier: ISA tier of the code, if it has one.
         run: called with the values of all parameters in order, then out.

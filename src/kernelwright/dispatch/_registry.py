@@ -185,6 +185,11 @@ def spec(operator: str) -> Any:
     return find_operator(operator).spec
 
 
+def parameters(operator: str) -> tuple[str, ...]:
+    """The names of an operator's parameters, in order. Raises UnknownNameError."""
+    return find_operator(operator).signature.names
+
+
 def register_impl(
     operator: str,
     backend: str,

@@ -4,6 +4,7 @@ from kernelwright.winners._record import Record
 from kernelwright.winners._store import all_records
 from kernelwright.winners._store import export
 from kernelwright.winners._store import find
+from kernelwright.winners._store import folder
 from kernelwright.winners._store import forget
 from kernelwright.winners._store import import_
 from kernelwright.winners._store import lookup
@@ -11,6 +12,7 @@ from kernelwright.winners._store import on_change
 from kernelwright.winners._store import Shelf
 from kernelwright.winners._store import shelves
 from kernelwright.winners._store import store
+from kernelwright.winners._store import this_machine
 
 __all__ = [
     "Record",
@@ -18,10 +20,12 @@ __all__ = [
     "all_records",
     "export",
     "find",
+    "folder",
     "forget",
     "import_",
     "lookup",
     "on_change",
     "shelves",
     "store",
+    "this_machine",
 ]
