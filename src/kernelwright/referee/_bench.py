@@ -2,95 +2,34 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
 from typing import Any
 
 import torch
 
 from kernelwright import dispatch
 from kernelwright import machine
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
 from kernelwright.ops import dtype_name
 from kernelwright.ops import OperatorSpec
 from kernelwright.ops import parse_dtype
 from kernelwright.ops import Workload
-from kernelwright.process import Child
-from kernelwright.process import ChildEnded
-from kernelwright.process import ChildTimeout
-from kernelwright.process import End
-from kernelwright.process import Limits
 from kernelwright.referee._bench_result import BenchReport
 from kernelwright.referee._bench_result import BenchRow
 from kernelwright.referee._bench_result import PeerResult
-from kernelwright.referee._peers import check_peer_name
+from kernelwright.referee._bench_runner import BenchSettings
+from kernelwright.referee._bench_runner import compare_sides
+from kernelwright.referee._bench_runner import Measured
+from kernelwright.referee._bench_runner import Runner
 from kernelwright.referee._peers import OURS
-from kernelwright.referee._statistics import compare
 from kernelwright.referee._statistics import timing
-from kernelwright.referee._verdict import Comparison
 from kernelwright.referee._verdict import Contest
 from kernelwright.referee._verdict import Mode
 from kernelwright.referee._verdict import Regime
 from kernelwright.referee._verdict import Status
-
-#: Keeps the pages of freed results mapped: nothing is taken from or given back to the system.
-_KEEP_PAGES = {
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-    "MALLOC_TOP_PAD_": str(64 << 20),
-}
-_FEWEST_ROUNDS = 12
-_MOST_ROUNDS = 600
-#: An ambiguous row is given its budget again, this often at most.
-_EXTENSIONS = 2
-#: Preparing a row may mean compiling with torch.compile, on a busy machine.
-_PREPARE_S = 300.0
-_CHILD_S = 3600.0
-
-
-@dataclass(frozen=True)
-class BenchSettings:
-    """What a bench is asked to do; `budget_s` is clock time for each row, in each process."""
-
-    against: tuple[str, ...] = ("eager", "compile")
-    modes: tuple[Mode, ...] = tuple(Mode)
-    regimes: tuple[Regime, ...] = (Regime.ALLOCATING, Regime.PREALLOCATED)
-    budget_s: float = 1.5
-    backend: str | None = None
-    processes: int = 1
-    threads: int | None = None
-    minimum_effect: float = 0.01
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.against:
-            raise UsageError("a bench needs at least one peer, for instance eager")
-        for name in self.against:
-            check_peer_name(name)
-        if self.processes < 1:
-            raise UsageError(f"processes is {self.processes}; at least 1 is needed")
-        if not self.budget_s > 0:
-            raise UsageError(f"the budget is {self.budget_s} s; it has to be above zero")
-
-
-@dataclass
-class _Measured:
-    """One row in one process: paired times and judgements, or how it failed."""
-
-    status: Status
-    reason: str
-    times_ns: dict[str, list[float]] = field(default_factory=dict)
-    sides: dict[str, dict[str, Any]] = field(default_factory=dict)
-    begin: dict[str, Any] = field(default_factory=dict)
-    judgements: dict[str, Any] = field(default_factory=dict)
-    conditions: dict[str, Any] = field(default_factory=dict)
 
 
 def bench(
@@ -106,6 +45,7 @@ def bench(
     processes: int = 1,
     threads: int | None = None,
     minimum_effect: float = 0.01,
+    cold_bytes: int | None = None,
     seed: int = 0,
     on_row: Callable[[BenchRow], None] | None = None,
     on_start: Callable[[str], None] | None = None,
@@ -121,9 +61,10 @@ def bench(
         regimes: `allocating`, `preallocated`.
         budget_s: clock time for each row in each process; an ambiguous row is given more, up to three times.
         backend: passed on to our operators; default: whatever dispatch chooses.
-        processes: fresh processes for each row.
+        processes: fresh processes for each row; from five on, a process counts as one pair of times.
         threads: torch's number of threads; default: torch's own choice.
         minimum_effect: the smallest difference that counts.
+        cold_bytes: memory walked through between two uses of a cold buffer; default: the machine's figure.
         seed: of inputs, orders and intervals.
         on_row: sees each row when it is done.
         on_start: told what is about to be measured.
@@ -139,6 +80,7 @@ def bench(
         processes,
         threads,
         minimum_effect,
+        cold_bytes,
         seed,
     )
     names = [operators] if isinstance(operators, str) else list(operators)
@@ -163,8 +105,6 @@ def _ignore(text: str) -> None:
 
 
 def _member(kind: Any, name: Any) -> Any:
-    from kernelwright.errors import UnknownNameError
-
     try:
         return kind(name)
     except ValueError:
@@ -176,7 +116,9 @@ def _plan(
 ) -> tuple[OperatorSpec, dict[torch.dtype, list[Workload]]]:
     spec = dispatch.spec(name)
     if spec is None:
-        raise UsageError(f"operator {name!r} was registered without a spec: there is nothing to check it against")
+        raise UsageError(
+            f"operator {name!r} was registered without a spec: there is nothing to check it against"
+        )
     parsed = [parse_dtype(dtype) for dtype in dtypes]
     if workloads is None:
         return spec, {dtype: list(spec.workloads(dtype)) for dtype in parsed}
@@ -198,11 +140,11 @@ def _rows(
     settings: BenchSettings,
     say: Callable[[str], None],
 ) -> Iterator[BenchRow]:
-    """Measure all workloads and modes of one operator, dtype and regime; a row is yielded when it is whole."""
-    measured: dict[tuple[str, Mode], list[_Measured]] = {}
+    """Measure the workloads and modes of one operator, dtype and regime; yield each row when it is whole."""
+    measured: dict[tuple[str, Mode], list[Measured]] = {}
     keys = [(workload, mode) for workload in workloads for mode in settings.modes]
     for process in range(settings.processes):
-        runner = _Runner(spec, dtype, regime, settings, settings.seed + 7919 * process)
+        runner = Runner(spec, dtype, regime, settings, settings.seed + 7919 * process)
         try:
             for workload, mode in keys:
                 say(f"{spec.name} {workload.name} {mode} {regime}")
@@ -214,127 +156,12 @@ def _rows(
             runner.close()
 
 
-class _Runner:
-    """The child of one operator, dtype and regime; started again after a row that ended it."""
-
-    def __init__(
-        self, spec: OperatorSpec, dtype: torch.dtype, regime: Regime, settings: BenchSettings, seed: int
-    ) -> None:
-        self._spec = spec
-        self._dtype = dtype
-        self._regime = regime
-        self._settings = settings
-        self._seed = seed
-        self._child: Child | None = None
-
-    def measure(self, workload: Workload, mode: Mode) -> _Measured:
-        """Measure one row; whatever becomes of the child is the row's status."""
-        try:
-            with machine.watch() as conditions:
-                measured = self._measure(workload, mode)
-            measured.conditions = dict(conditions.as_dict())
-            return measured
-        except ChildEnded as error:
-            self.close()
-            return _Measured(_status_of(error.outcome.end), str(error))
-        except ChildTimeout as error:
-            self.close()
-            return _Measured(Status.HUNG, str(error))
-
-    def close(self) -> None:
-        """End the child."""
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
-
-    def _measure(self, workload: Workload, mode: Mode) -> _Measured:
-        settings = self._settings
-        begin = self._ask({"do": "begin", "sizes": list(workload.sizes.values()), "mode": mode}, _PREPARE_S)
-        sides = {side["name"]: side for side in begin["sides"]}
-        mine = sides.get(OURS)
-        if mine is None or mine["status"] != Status.PASSED:
-            failed = mine or begin
-            return _Measured(Status(failed["status"]), failed["reason"], sides=sides, begin=begin)
-        times: dict[str, list[float]] = {}
-        for attempt in range(1 + _EXTENSIONS):
-            request = {
-                "do": "rounds",
-                "seconds": settings.budget_s,
-                "fewest": _FEWEST_ROUNDS if not attempt else 1,
-                "most": _MOST_ROUNDS,
-                "seed": self._seed + attempt,
-            }
-            reply = self._ask(request, _PREPARE_S + 20 * settings.budget_s)
-            for name, values in reply["times_ns"].items():
-                times.setdefault(name, []).extend(values)
-            if not _is_ambiguous(times, settings):
-                break
-        finish = self._ask({"do": "finish"}, _PREPARE_S)
-        return _Measured(Status.PASSED, "", times, sides, begin, finish["judgements"])
-
-    def _ask(self, message: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        if self._child is None:
-            self._child = self._start()
-        self._child.send(message)
-        reply = self._child.receive(timeout_s)
-        if not reply["ok"]:
-            raise KernelwrightError(
-                f"the bench of {self._spec.name} cannot go on: {reply['error']}\n{reply.get('traceback', '')}".strip()
-            )
-        return reply
-
-    def _start(self) -> Child:
-        import psutil
-
-        environment = dict(os.environ)
-        if self._regime is Regime.PREALLOCATED:
-            environment.update(_KEEP_PAGES)
-        here = machine.current()
-        child = Child(
-            [sys.executable, "-m", "kernelwright.referee._bench_child"],
-            limits=Limits(wall_s=_CHILD_S),
-            env=environment,
-        )
-        child.send(
-            {
-                "do": "setup",
-                "operator": self._spec.name,
-                "dtype": dtype_name(self._dtype),
-                "regime": self._regime,
-                "backend": self._settings.backend,
-                "peers": list(self._settings.against),
-                "cold_bytes": here.cold_bytes,
-                "llc_bytes": here.llc_bytes,
-                "available_bytes": psutil.virtual_memory().available,
-                "seed": self._seed,
-                "threads": self._settings.threads,
-            }
-        )
-        reply = child.receive(_PREPARE_S)
-        if not reply["ok"]:
-            child.kill()
-            raise KernelwrightError(f"the bench of {self._spec.name} cannot start: {reply['error']}")
-        return child
-
-
-def _is_ambiguous(times: Mapping[str, list[float]], settings: BenchSettings) -> bool:
-    contests = [_compare(times[name], times[OURS], settings) for name in times if name != OURS]
-    worst = min(contests, key=lambda found: found[1], default=None)
-    return worst is not None and worst[0] is Comparison.AMBIGUOUS
-
-
-def _compare(
-    peer_ns: Sequence[float], ours_ns: Sequence[float], settings: BenchSettings
-) -> tuple[Comparison, float, tuple[float, float]]:
-    return compare(peer_ns, ours_ns, minimum_effect=settings.minimum_effect, seed=settings.seed)
-
-
 def _row(
     spec: OperatorSpec,
     workload: Workload,
     mode: Mode,
     regime: Regime,
-    found: Sequence[_Measured],
+    found: Sequence[Measured],
     settings: BenchSettings,
 ) -> BenchRow:
     """Put the processes of a row together."""
@@ -378,7 +205,7 @@ def _row(
     )
 
 
-def _problem(measured: _Measured, name: str) -> str:
+def _problem(measured: Measured, name: str) -> str:
     return str(measured.judgements.get(name, {}).get("problem", ""))
 
 
@@ -387,7 +214,7 @@ def _peer_result(
     workload: Workload,
     mode: Mode,
     regime: Regime,
-    found: Sequence[_Measured],
+    found: Sequence[Measured],
     passed: bool,
     settings: BenchSettings,
 ) -> PeerResult:
@@ -402,7 +229,9 @@ def _peer_result(
         return PeerResult(name, status, reason, form, None)
     mine = [value for one in found for value in one.times_ns[OURS]]
     theirs = [value for one in found for value in one.times_ns[name]]
-    comparison, ratio, interval = _compare(theirs, mine, settings)
+    comparison, ratio, interval = compare_sides(
+        [(one.times_ns[name], one.times_ns[OURS]) for one in found], settings
+    )
     contest = Contest(
         candidate=OURS,
         baseline=name,
@@ -420,12 +249,8 @@ def _peer_result(
     return PeerResult(name, status, "", form, contest)
 
 
-def _status_of(end: End) -> Status:
-    return {End.TIMED_OUT: Status.HUNG, End.OUT_OF_MEMORY: Status.OUT_OF_MEMORY}.get(end, Status.CRASHED)
-
-
 def _ceiling(spec: OperatorSpec, workload: Workload, mode: Mode) -> machine.Ceiling | None:
-    """The measured copy bandwidth that bounds a workload: of DRAM when cold, of the level that holds it when warm."""
+    """The copy bandwidth that bounds a workload: of DRAM when cold, of the level that holds it when warm."""
     ceilings = machine.load_ceilings()
     cost = spec.cost(workload)
     if ceilings is None or not cost.bytes_written:

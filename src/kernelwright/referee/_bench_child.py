@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from dataclasses import asdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,17 +20,19 @@ from kernelwright.errors import UsageError
 from kernelwright.ops import OperatorSpec
 from kernelwright.ops import parse_dtype
 from kernelwright.ops import Workload
-from kernelwright.referee._peers import ours
+from kernelwright.referee._oracle import Expectation
+from kernelwright.referee._oracle import same_bits
 from kernelwright.referee._peers import OURS
+from kernelwright.referee._peers import ours
 from kernelwright.referee._peers import peer
 from kernelwright.referee._peers import PeerUnsupportedError
 from kernelwright.referee._peers import Recipe
 from kernelwright.referee._python_clock import calibrate
 from kernelwright.referee._python_clock import Contestant
 from kernelwright.referee._python_clock import run_rounds
-from kernelwright.referee._python_oracle import consult
-from kernelwright.referee._python_oracle import Judgement
-from kernelwright.referee._python_oracle import Oracle
+from kernelwright.referee._python_judge import consult
+from kernelwright.referee._python_judge import fault
+from kernelwright.referee._python_judge import loosened
 from kernelwright.referee._python_rotation import Layout
 from kernelwright.referee._python_rotation import plan_ring
 from kernelwright.referee._python_rotation import Pool
@@ -59,16 +60,14 @@ class _Side:
 class _Checker:
     """Judges outputs of timed calls: the last one of blocks 1, 2, 4, 8, … of a contestant."""
 
-    def __init__(self, ring: Ring, oracles: list[Oracle], inputs: list[dict[str, Tensor]], slack: float) -> None:
+    def __init__(self, ring: Ring, expected: list[Expectation], inputs: list[dict[str, Tensor]]) -> None:
         self.checked = 0
         self.problem = ""
-        self.worst: Judgement | None = None
         self._ring = ring
-        self._oracles = oracles
+        self._expected = expected
         self._inputs = inputs
-        self._slack = slack
         self._blocks = 0
-        self._most = 4 if oracles[0].expected.numel() > _LARGE_ELEMENTS else 12
+        self._most = 4 if expected[0].peer.numel() > _LARGE_ELEMENTS else 12
 
     def before(self) -> None:
         self._blocks += 1
@@ -85,14 +84,11 @@ class _Checker:
 
     def check(self, result: Any) -> None:
         number = self._ring.last_content
-        judgement = self._oracles[number].judge(result, slack=self._slack)
-        if self.worst is None or judgement.max_error > self.worst.max_error or not judgement.ok:
-            self.worst = judgement
-        problem = judgement.reason
+        problem = fault(result, self._expected[number])
         for name, view in self._ring.last_inputs().items():
-            if not problem and not _same_bits(view, self._inputs[number][name]):
+            if not problem and not same_bits(view, self._inputs[number][name]):
                 problem = f"the call changed its input {name}"
-        self.problem = self.problem or problem
+        self.problem = self.problem or problem or ""
 
 
 class Session:
@@ -108,7 +104,7 @@ class Session:
         self._prepared: Workload | None = None
         self._sides: list[_Side] = []
         self._inputs: list[dict[str, Any]] = []
-        self._oracles: list[Oracle] = []
+        self._expected: list[Expectation] = []
         self._contestants: list[Contestant] = []
         self._checkers: dict[str, _Checker] = {}
 
@@ -172,14 +168,12 @@ class Session:
     def _prepare(self, spec: OperatorSpec, workload: Workload) -> None:
         """Inputs, oracles and recipes of a workload; they serve both modes."""
         self._prepared = None
-        self._oracles = []
+        self._expected = []
         generator = torch.Generator().manual_seed(self._seed)
         first = spec.inputs(workload, generator)
         large = max(value.numel() for name, value in first.items() if name in spec.tensors) > _LARGE_ELEMENTS
         self._inputs = [first, *(spec.inputs(workload, generator) for _ in range(1 if large else 3))]
-        self._oracles = [
-            consult(spec.reference, arguments, budget=spec.budget, dtype=self._dtype) for arguments in self._inputs
-        ]
+        self._expected = [consult(spec.reference, arguments, spec.budget) for arguments in self._inputs]
         self._sides = [_Side(OURS, ours(spec, first, self._backend))]
         for name in self._peers:
             try:
@@ -190,11 +184,18 @@ class Session:
 
     def _layout(self, spec: OperatorSpec) -> Layout:
         tensors = {name: self._inputs[0][name] for name in spec.tensors}
-        return Layout({**tensors, "out": torch.empty_like(self._oracles[0].expected, dtype=self._dtype)})
+        return Layout({**tensors, "out": self._output()})
+
+    def _output(self) -> Tensor:
+        """A tensor like the output of a call."""
+        return torch.empty(self._expected[0].shape, dtype=self._dtype)
 
     def _enter(self, side: _Side, ring: Ring, contents: list[dict[str, Tensor]]) -> None:
         """Warm a side up and look at its first outputs; a failure is its status."""
-        checker = _Checker(ring, self._oracles, contents, 1.0 if side.name == OURS else _PEER_SLACK)
+        expected = self._expected
+        if side.name != OURS:
+            expected = [loosened(one, _PEER_SLACK) for one in expected]
+        checker = _Checker(ring, expected, contents)
         assert side.recipe is not None
         contestant = Contestant(
             side.name,
@@ -233,7 +234,7 @@ class Session:
 
         out = None
         if self._regime is Regime.PREALLOCATED:
-            out = torch.empty_like(self._oracles[0].expected, dtype=self._dtype)
+            out = self._output()
         try:
             explanation = dispatch.explain(spec.name, **self._inputs[0], out=out, backend=self._backend)
         except KernelwrightError as error:
@@ -256,13 +257,8 @@ class Session:
         found: dict[str, Any] = {}
         for contestant in self._contestants:
             checker = self._checkers[contestant.name]
-            worst = asdict(checker.worst) if checker.worst else {}
-            found[contestant.name] = {"problem": checker.problem, "checked": checker.checked, "worst": worst}
+            found[contestant.name] = {"problem": checker.problem, "checked": checker.checked}
         return {"judgements": found}
-
-
-def _same_bits(left: Tensor, right: Tensor) -> bool:
-    return torch.equal(left.reshape(-1).view(torch.uint8), right.reshape(-1).view(torch.uint8))
 
 
 def _said(error: BaseException) -> str:

@@ -19,24 +19,27 @@ from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Timing
 
 MODE_MEANING: Mapping[Mode, str] = {
-    Mode.COLD: "each call has buffers, weights too, that nobody touched for a whole ring of several times the last-level cache",
-    Mode.WARM: "a block of calls uses the same two sets of buffers again and again, touched before the clock starts",
+    Mode.COLD: (
+        "each call has buffers, weights too, that nobody has touched while a ring of several times the "
+        "last-level cache was walked through"
+    ),
+    Mode.WARM: "the calls of a block use two sets of buffers again and again, touched before the clock starts",
 }
 REGIME_MEANING: Mapping[Regime, str] = {
     Regime.ALLOCATING: (
-        "every contestant allocates its result at each call from the C library as it comes; large results pay "
-        "for fresh pages, all alike"
+        "every contestant allocates its result at each call, from the C library as it comes; large "
+        "results pay for fresh pages, all alike"
     ),
     Regime.PREALLOCATED: (
-        "out= is passed to every contestant that has it; one without it allocates, from a heap that keeps its "
-        "pages mapped (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_, MALLOC_TOP_PAD_, the same for all)"
+        "out= is passed to every contestant that has it; one without it allocates, from a heap that keeps "
+        "its pages mapped (MALLOC_MMAP_THRESHOLD_, MALLOC_TRIM_THRESHOLD_, MALLOC_TOP_PAD_, the same for all)"
     ),
 }
 
 
 @dataclass(frozen=True)
 class PeerResult:
-    """Ours against one peer in one row; `contest` is None where the peer could not take part, with the reason."""
+    """Ours against one peer in one row; `contest` is None where the peer took no part, with the reason."""
 
     name: str
     status: Status
@@ -49,9 +52,9 @@ class PeerResult:
 class BenchRow:
     """One operator, workload, mode and regime.
 
-    `contests` compare ours (the candidate) with each peer (the baseline): a ratio above one means that ours is
-    faster. `better` is the peer that leaves ours the smallest ratio, and the row's comparison is the one with
-    it. `bytes_per_second` is the operator's least traffic over our median time.
+    Contests compare ours (the candidate) with a peer (the baseline): a ratio above one means that ours is
+    faster. `better` is the contest with the peer that leaves ours the smallest ratio, and the row's comparison
+    is that one's. `bytes_per_second` is the operator's least traffic over our median time.
     """
 
     operator: str
@@ -123,7 +126,10 @@ class BenchReport:
                 found.append(GeometricMean(operator, dtype, "better", _mean(better), len(better)))
             for name in dict.fromkeys(peer.name for row in rows for peer in row.peers):
                 ratios = [
-                    peer.contest.ratio for row in rows for peer in row.peers if peer.name == name and peer.contest
+                    peer.contest.ratio
+                    for row in rows
+                    for peer in row.peers
+                    if peer.name == name and peer.contest
                 ]
                 if ratios:
                     found.append(GeometricMean(operator, dtype, name, _mean(ratios), len(ratios)))

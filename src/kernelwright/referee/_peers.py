@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from kernelwright.errors import KernelwrightError
@@ -122,7 +121,7 @@ def _eager(spec: OperatorSpec, arguments: Mapping[str, Any]) -> Recipe:
         space = {"torch_softmax": torch.softmax}
         return Recipe("torch_softmax(x, -1)", "torch_softmax(x, -1, out=out)", space)
     if spec.name == "silu_and_mul":
-        space = {"silu": F.silu, "mul": torch.mul, "half": arguments["x"].shape[-1] // 2}
+        space = {"silu": torch.nn.functional.silu, "mul": torch.mul, "half": arguments["x"].shape[-1] // 2}
         return Recipe(
             "silu(x[..., :half]) * x[..., half:]", "mul(silu(x[..., :half]), x[..., half:], out=out)", space
         )
@@ -168,7 +167,9 @@ def _from_file(path: Path, spec: OperatorSpec, arguments: Mapping[str, Any]) -> 
     if not isinstance(operators, Mapping):
         raise UsageError(f"peer {path}: expected a mapping `operators` of operator names to functions")
     if spec.name not in operators:
-        raise PeerUnsupportedError(f"{path} has no {spec.name}; it has {', '.join(sorted(operators)) or 'none'}")
+        raise PeerUnsupportedError(
+            f"{path} has no {spec.name}; it has {', '.join(sorted(operators)) or 'none'}"
+        )
     return _from_callable(str(path), operators[spec.name], spec, arguments)
 
 
@@ -204,11 +205,11 @@ def _from_callable(name: str, function: Any, spec: OperatorSpec, arguments: Mapp
     if not callable(function):
         raise UsageError(f"peer {name!r} is a {type(function).__name__}, not a function")
     try:
-        parameters = inspect.signature(function).parameters
+        names = set(inspect.signature(function).parameters)
     except ValueError:
-        parameters = {}
+        names = set()
     call = f"function({_written(spec, arguments)}"
-    takes_out = "out" in parameters
+    takes_out = "out" in names
     space = {"function": function, **_scalars(spec, arguments)}
     return Recipe(f"{call})", f"{call}, out=out)" if takes_out else None, space)
 

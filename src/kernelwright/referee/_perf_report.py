@@ -40,7 +40,8 @@ from kernelwright.ops import OperatorSpec
 from kernelwright.referee._python_clock import calibrate
 from kernelwright.referee._python_clock import callable_contestant
 from kernelwright.referee._python_clock import run_rounds
-from kernelwright.referee._python_oracle import consult
+from kernelwright.referee._python_judge import consult
+from kernelwright.referee._python_judge import fault
 from kernelwright.referee._statistics import compare
 from kernelwright.referee._verdict import Comparison
 
@@ -59,8 +60,8 @@ class OutputMismatchError(KernelwrightError, AssertionError):
 class Benchmark:
     """What to vary and what to draw; fields as in triton.testing.Benchmark.
 
-    `x_vals` are values, or tuples where there are several `x_names`. `plot_name` ends in -GBps, -TFLOPS or -ms,
-    which is the metric that the function returns. Ratios are against the last line.
+    `x_vals` are values, or tuples where there are several `x_names`. `plot_name` ends in -GBps, -TFLOPS or
+    -ms, which is the metric that the function returns. Ratios are against the last line.
     """
 
     x_names: Sequence[str]
@@ -78,13 +79,17 @@ class Benchmark:
 
     def __post_init__(self) -> None:
         if not self.plot_name.endswith(SUFFIXES):
-            raise UsageError(f"plot_name {self.plot_name!r} says no metric; end it in one of {', '.join(SUFFIXES)}")
+            raise UsageError(
+                f"plot_name {self.plot_name!r} says no metric; end it in one of {', '.join(SUFFIXES)}"
+            )
         if len(self.line_vals) != len(self.line_names):
             raise UsageError(
                 f"{self.plot_name}: {len(self.line_vals)} line_vals and {len(self.line_names)} line_names"
             )
         if not self.line_vals or not self.x_vals:
-            raise UsageError(f"{self.plot_name}: there is nothing to measure; line_vals and x_vals need values")
+            raise UsageError(
+                f"{self.plot_name}: there is nothing to measure; line_vals and x_vals need values"
+            )
 
     def point(self, x: Any) -> dict[str, Any]:
         """The keyword arguments of one x."""
@@ -131,7 +136,12 @@ class Table:
         for point in self.points:
             ratios = [line.ratio for line in point.lines[:-1]]
             cells = [*self.benchmark.point(point.x).values(), *(line.metric for line in point.lines), *ratios]
-            rows.append(",".join("" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells))
+            rows.append(
+                ",".join(
+                    "" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+                    for cell in cells
+                )
+            )
         return "\n".join(rows) + "\n"
 
 
@@ -167,8 +177,10 @@ class Report:
 
 
 def perf_report(benchmarks: Benchmark | Sequence[Benchmark | None]) -> Callable[[Callable[..., Any]], Report]:
-    """Decorate a benchmark function; a None in the list, a configuration that nothing here serves, is left out."""
-    listed = [benchmarks] if isinstance(benchmarks, Benchmark) else [one for one in benchmarks if one is not None]
+    """Decorate a benchmark function; a None in the list, which nothing here could serve, is left out."""
+    listed = (
+        [benchmarks] if isinstance(benchmarks, Benchmark) else [one for one in benchmarks if one is not None]
+    )
 
     def decorate(function: Callable[..., Any]) -> Report:
         return Report(function, listed)
@@ -177,7 +189,7 @@ def perf_report(benchmarks: Benchmark | Sequence[Benchmark | None]) -> Callable[
 
 
 class _Reached(BaseException):
-    """A line reached a `do_bench` whose time is not known yet. Not an Exception, so that no handler keeps it."""
+    """A line reached a `do_bench` without a time as yet. Not an Exception, so that no handler keeps it."""
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self.function = function
@@ -227,14 +239,14 @@ def assert_within_budget(output: Tensor, operator: str, **arguments: Any) -> Non
     """Raise OutputMismatchError unless `output` is what `operator` computes, within its error budget."""
     spec = _spec(operator)
     with torch.no_grad():
-        judgement = consult(spec.reference, arguments, budget=spec.budget).judge(output)
-    if not judgement.ok:
-        raise OutputMismatchError(f"{operator}: {judgement.reason}")
+        problem = fault(output, consult(spec.reference, arguments, spec.budget))
+    if problem:
+        raise OutputMismatchError(f"{operator}: {problem}")
 
 
 def gigabytes_per_second(operator: str, milliseconds: float, **arguments: Any) -> float:
     """The operator's least traffic over a time."""
-    return _cost(operator, arguments).bytes / milliseconds * 1e-6
+    return float(_cost(operator, arguments).bytes / milliseconds * 1e-6)
 
 
 def teraflops(operator: str, milliseconds: float, **arguments: Any) -> float:
@@ -264,7 +276,11 @@ def _measure(function: Callable[..., Any], benchmark: Benchmark, x: Any) -> Poin
     while open_lines:
         waiting: dict[int, Callable[[], Any]] = {}
         for index in open_lines:
-            arguments = {**benchmark.point(x), benchmark.line_arg: benchmark.line_vals[index], **benchmark.args}
+            arguments = {
+                **benchmark.point(x),
+                benchmark.line_arg: benchmark.line_vals[index],
+                **benchmark.args,
+            }
             reached = _advance(function, arguments, times[index])
             if isinstance(reached, _Reached):
                 waiting[index] = reached.function
@@ -290,14 +306,17 @@ def _advance(function: Callable[..., Any], arguments: Mapping[str, Any], times_m
 
 
 def _metric(value: Any) -> float | None:
-    """The metric, the first of (median, low, high) as triton's functions return, or None for a missing point."""
+    """The metric, or the first of (median, low, high) as triton has it; None for a missing point."""
     if isinstance(value, (tuple, list)):
         value = value[0] if value else None
     return None if value is None or not math.isfinite(value) else float(value)
 
 
 def _lines(
-    benchmark: Benchmark, times: list[list[float]], metrics: list[float | None], raced: Mapping[str, list[float]]
+    benchmark: Benchmark,
+    times: list[list[float]],
+    metrics: list[float | None],
+    raced: Mapping[str, list[float]],
 ) -> Iterator[Line]:
     last = str(len(times) - 1)
     for index, name in enumerate(benchmark.line_names):

@@ -41,8 +41,6 @@ class Observer(Protocol):
         """Called with the last result of the block."""
 
 
-
-
 @dataclass
 class Contestant:
     """One side of a race: `call` is an expression over `names` (one value of a slot each) and `namespace`."""
@@ -109,7 +107,7 @@ def calibrate(contestants: Sequence[Contestant]) -> None:
 def run_rounds(
     contestants: Sequence[Contestant], *, seconds: float, fewest: int, most: int, seed: int
 ) -> Rounds:
-    """Interleave blocks of all contestants for about `seconds`, at least `fewest` and at most `most` rounds."""
+    """Interleave blocks of all contestants for about `seconds`, within `fewest` and `most` rounds."""
     generator = random.Random(seed)
     times: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     began = time.perf_counter()
@@ -119,7 +117,9 @@ def run_rounds(
             for contestant in generator.sample(contestants, len(contestants)):
                 calls = contestant.calls
                 # A length that moves a little keeps the sampled call from being always the same one.
-                times[contestant.name].append(contestant.run(calls + generator.randint(0, calls // 8), _lead(contestant)))
+                times[contestant.name].append(
+                    contestant.run(calls + generator.randint(0, calls // 8), _lead(contestant))
+                )
             done += 1
     return Rounds(times, {one.name: one.calls for one in contestants}, time.perf_counter() - began)
 

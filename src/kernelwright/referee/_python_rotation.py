@@ -1,19 +1,19 @@
-"""Buffers of all contestants: a ring that is dealt out so that a cold call finds none of its data in a cache.
+"""Buffers of all contestants: a ring, dealt out so that a cold call finds none of its data in a cache.
 
-Which pages a buffer has decides much of a cold call's time, in a virtual machine more than elsewhere: identical
-functions with a buffer each differed by 3 to 8%. So no contestant owns buffers. All take theirs from one ring,
-in one fixed random order: between two visits of a slot, by whomever, the whole ring is touched; nobody reads
-what another just read; and over the rounds each contestant sees all kinds of places.
+Which pages a buffer has decides much of a cold call's time, in a virtual machine more than elsewhere:
+identical functions with a buffer each differed by 3 to 8%. So no contestant owns buffers. All take theirs
+from one ring, in one fixed random order: between two visits of a slot, by whomever, the whole ring is touched;
+nobody reads what another just read; and over the rounds each contestant sees all kinds of places.
 """
 
 from __future__ import annotations
 
 import mmap
-import random
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,8 +30,8 @@ SLOTS_EACH = 2
 class Plan:
     """How much memory the ring takes and why.
 
-    `slots` sets of buffers of `slot_bytes` each; `wanted_bytes` is what makes a call cold, zero for a warm one;
-    `capped` says that memory did not allow as much.
+    `slots` sets of buffers of `slot_bytes` each; `wanted_bytes` is what makes a call cold, zero for a warm
+    one; `capped` says that memory did not allow as much.
     """
 
     slots: int
@@ -60,10 +60,10 @@ class Plan:
 def plan_ring(
     footprint: int, contestants: int, *, wanted_bytes: int, llc_bytes: int, available_bytes: int
 ) -> Plan:
-    """A ring of `wanted_bytes` for calls that touch `footprint` bytes; at least two slots for each contestant.
+    """A ring of `wanted_bytes` for calls that touch `footprint` bytes; at least two slots a contestant.
 
-    Beyond those, it takes at most a quarter of the available memory. Raises UsageError when they are more than
-    half of it.
+    Beyond those, it takes at most a quarter of the available memory. Raises UsageError when they are more
+    than half of it.
     """
     slot = max(footprint, _LINE)
     fewest = SLOTS_EACH * contestants
@@ -110,9 +110,9 @@ class Pool:
 class Ring:
     """The slots, filled with `contents` in turn and dealt in one fixed random order.
 
-    A random order keeps prefetchers from running ahead from a slot into the next. Views are made for a block at
-    a time, so that the data are cold and the tensor objects are not. In a `warm` ring, a block gets two slots
-    again and again, and the next block the next two.
+    A random order keeps prefetchers from running ahead from a slot into the next. Views are made for a block
+    at a time, so that the data are cold and the tensor objects are not. In a `warm` ring, a block gets two
+    slots again and again, and the next block the next two.
     """
 
     def __init__(
@@ -132,8 +132,7 @@ class Ring:
         self._contents = len(contents)
         self._memory = pool.take(slots * layout.slot_bytes)
         self._typed = {dtype: self._memory.view(dtype) for dtype in layout.dtypes.values()}
-        self._order = list(range(slots))
-        random.Random(seed).shuffle(self._order)
+        self._order = np.random.default_rng(seed).permutation(slots)
         self._next = 0
         self._strides = {name: _dense(shape) for name, shape in layout.shapes.items()}
         self._last = -1
@@ -156,7 +155,7 @@ class Ring:
         return [few[number % SLOTS_EACH][1] for number in range(calls)]
 
     def _advance(self) -> int:
-        self._last = self._order[self._next]
+        self._last = int(self._order[self._next])
         self._next = (self._next + 1) % len(self._order)
         return self._last
 

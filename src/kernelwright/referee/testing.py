@@ -27,9 +27,9 @@ from torch import Tensor
 
 from kernelwright import dispatch
 from kernelwright.ops import ErrorBudget
-from kernelwright.referee._python_oracle import as_fp64
-from kernelwright.referee._python_oracle import Judgement
-from kernelwright.referee._python_oracle import oracle_of
+from kernelwright.referee._oracle import expectation
+from kernelwright.referee._python_judge import as_fp64
+from kernelwright.referee._python_judge import fault
 
 #: Gradients of inputs that were broadcast sum many terms; the rule scales with torch's own error in doing so.
 _GRADIENT_BUDGET = ErrorBudget(
@@ -52,7 +52,7 @@ class OperatorTestCase:
         yield
         dispatch.set_backend(None)
 
-    def setUp(self) -> None:  # noqa: N802 - the name that unittest gave it
+    def setUp(self) -> None:
         """Seed torch; called before each test, and again wherever a test wants a fresh start."""
         torch.manual_seed(self.seed)
 
@@ -169,23 +169,14 @@ def _assert_outputs(
             if mine.dtype != want.dtype or not torch.equal(mine, want):
                 raise AssertionError(f"{name}: integer results must be equal")
         elif atol is None and rtol is None:
-            judgement = oracle_of(want, same, budget=budget).judge(mine)
-            if not judgement.ok:
-                raise AssertionError(f"{name}: {judgement.reason}{_where(mine, want, judgement)}")
+            problem = fault(mine, expectation(want, same, budget or ErrorBudget()))
+            if problem:
+                raise AssertionError(f"{name}: {problem}")
         else:
-            torch.testing.assert_close(
-                mine, want.to(same.dtype), atol=atol or 0.0, rtol=rtol or 0.0, msg=lambda text, name=name: f"{name}: {text}"
-            )
-
-
-def _where(got: Tensor, want: Tensor, judgement: Judgement) -> str:
-    """Where the largest error is, for a judgement that compared values."""
-    if not judgement.max_error or got.shape != want.shape:
-        return ""
-    flat = (got.detach().double() - want).abs().nan_to_num(0.0).reshape(-1)
-    index = int(flat.argmax())
-    place = tuple(int(part) for part in torch.unravel_index(torch.tensor(index), got.shape))
-    return f"; at {place}: {float(got.reshape(-1)[index])!r}, expected {float(want.reshape(-1)[index])!r}"
+            try:
+                torch.testing.assert_close(mine, want.to(same.dtype), atol=atol or 0.0, rtol=rtol or 0.0)
+            except AssertionError as error:
+                raise AssertionError(f"{name}: {error}") from None
 
 
 def _outputs(value: Any) -> list[Tensor]:
@@ -207,7 +198,7 @@ def _gradients(
     names: list[str],
     cotangents: list[Tensor] | None,
 ) -> dict[str, Tensor]:
-    """Gradients by autograd; the given or a fixed random gradient flows in, the same values in every dtype."""
+    """Gradients by autograd; what flows in is given, or random with the same values in every dtype."""
     own = dict(arguments)
     for name in names:
         own[name] = arguments[name].detach().clone().requires_grad_()
