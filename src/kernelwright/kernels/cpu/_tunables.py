@@ -2,7 +2,7 @@
 
 Names in lower case become macros: `unroll` is KW_UNROLL. Names that begin with `cxx_` are flags of the
 compiler, the empty string standing for none. Defaults are those of the sources; they were picked by measuring
-on machines with AVX2 and with AVX512, and serve where no winner is stored.
+on a machine with AVX512, and serve where no winner is stored.
 """
 
 from __future__ import annotations

@@ -6,41 +6,6 @@
 
 namespace kw {
 
-// e^x, within 2 units in the last place; inf above 88.73, down to 0 below -103.98, NaN for NaN.
-// Cody and Waite's reduction to |r| <= ln2 / 2, then a polynomial of degree 6 (Taylor's, economised: the
-// coefficients of Cephes' expf), then a scaling by 2^n in two steps where there is no scalef, so that
-// subnormal results come out right.
-static inline vf exp(vf x) {
-  x = minimum(splat(89.0f), x);
-  x = maximum(splat(-105.0f), x);
-  const vf t = x * 1.44269504088896341f;
-#if defined(KW_AVX512)
-  const vf n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-#else
-  const vf shift = splat(12582912.0f);  // 1.5 · 2^23: rounds to an integer, kept in the low bits
-  const vf shifted = t + shift;
-  const vf n = shifted - shift;
-#endif
-  vf r = fma(n, splat(-0.693359375f), x);
-  r = fma(n, splat(2.12194440e-4f), r);
-  vf p = splat(1.9875691500e-4f);
-  p = fma(p, r, splat(1.3981999507e-3f));
-  p = fma(p, r, splat(8.3334519073e-3f));
-  p = fma(p, r, splat(4.1665795894e-2f));
-  p = fma(p, r, splat(1.6666665459e-1f));
-  p = fma(p, r, splat(5.0000001201e-1f));
-  p = fma(p, r * r, r) + 1.0f;
-#if defined(KW_AVX512)
-  return _mm512_scalef_ps(p, n);
-#else
-  const vi exponent = (vi)(as_uint(shifted) - as_uint(shift));
-  const vi half = exponent >> 1;
-  const vf first = (vf)((half + 127) << 23);
-  const vf second = (vf)((exponent - half + 127) << 23);
-  return p * first * second;
-#endif
-}
-
 // 2^f for |f| <= 0.5: minimax polynomials. Relative error 2.7e-6 at degree 4, for 16-bit results; 1.6e-8 at
 // degree 6, for floats.
 template <class T>
@@ -62,16 +27,18 @@ static inline vf exp2_fraction(vf f) {
   }
 }
 
-// e^x for x <= 0 or NaN, as accurate as results of type T show, relative to e^0: the error of the reduced
-// argument grows with |x|, where e^x is small. Down to 0 below about -87; no subnormal results.
-template <class T>
-static inline vf exp_negative(vf x) {
-  constexpr float kLog2e = 1.44269504088896341f;
-  x = maximum(splat(-87.3f), x);
-  const vf shift = splat(12582912.0f);  // 1.5 · 2^23: rounds to an integer, kept in the low bits
-  const vf shifted = fma(x, splat(kLog2e), shift);
+// e^(kSign · x) for an exponent in -87.3 … 89 or NaN, as accurate as results of type T show; inf from 88.73
+// on. x · log2(e) is split into an integer, which becomes the exponent, and a fraction, which one fused
+// multiply-add gives exactly but for the rounding of log2(e); floats get its next bits as well.
+template <class T, int kSign>
+static inline vf exp_in_range(vf x) {
+  const vf log2e = splat(kSign * 0x1.715476p+0f);
+  const vf shift = splat(0x1.8p+23f);  // adding it rounds to an integer and keeps that in the low bits
+  const vf shifted = fma(x, log2e, shift);
   const vf n = shifted - shift;
-  const vf p = exp2_fraction<T>(fma(x, splat(kLog2e), -n));
+  vf f = fma(x, log2e, -n);
+  if constexpr (sizeof(T) == 4) f = fma(x, splat(kSign * 0x1.4ae0c0p-26f), f);
+  const vf p = exp2_fraction<T>(f);
 #if defined(KW_AVX512)
   return _mm512_scalef_ps(p, n);
 #else
@@ -79,10 +46,16 @@ static inline vf exp_negative(vf x) {
 #endif
 }
 
-// 1 / (1 + e^-x), in the accuracy that results of type T can show.
+// e^x for x <= 0 or NaN; below -87.3 it stays at e^-87.3, which no sum with an e^0 in it shows.
+template <class T>
+static inline vf exp_negative(vf x) {
+  return exp_in_range<T, 1>(maximum(splat(-87.3f), x));
+}
+
+// 1 / (1 + e^-x).
 template <class T>
 static inline vf sigmoid(vf x) {
-  const vf denominator = exp(-x) + 1.0f;
+  const vf denominator = exp_in_range<T, -1>(minimum(splat(87.3f), maximum(splat(-89.0f), x))) + 1.0f;
 #if defined(KW_AVX512)
   if constexpr (sizeof(T) == 2) {
     // 14 bits, where bf16 keeps 8 and f16 11. 1/inf is 0 here, as the division gives.
