@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from kernelwright.cli import _bench
+from kernelwright.cli import _build
+from kernelwright.cli import _doctor
+from kernelwright.cli import _explain
+from kernelwright.cli import _list
+from kernelwright.cli import _report
+from kernelwright.cli import _tune
+from kernelwright.cli import _winners
+
 EXIT_INPUT = 2
 """Bad input or a missing thing: the text on stderr says which, and what to do next."""
 EXIT_INTERRUPTED = 130
 """Ended by Ctrl-C, as a shell reports SIGINT."""
 
-COMMANDS = ("doctor", "list", "explain", "tune", "bench", "winners", "build", "report")
+#: In the order of `kernelwright --help`: where am I, what is there, the main job, its neighbours.
+_COMMANDS = (_doctor, _list, _explain, _tune, _bench, _winners, _build, _report)
 
 
 class _Group(TyperGroup):
@@ -63,9 +71,8 @@ def _root(
     pass
 
 
-for _command in COMMANDS:
-    if importlib.util.find_spec(f"kernelwright.cli._{_command}"):
-        importlib.import_module(f"kernelwright.cli._{_command}").register(app)
+for _command in _COMMANDS:
+    _command.register(app)
 
 
 def main() -> None:
