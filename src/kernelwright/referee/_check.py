@@ -173,8 +173,8 @@ class CheckRun:
         if result.status[run] != KERNEL_OK:
             status, words = kernel_error(result.status[run])
             return status, words
-        if run and result.float_control[run] != result.float_control[0]:
-            return Status.WRONG, _changed_controls(result.float_control[0], result.float_control[run])
+        if result.float_control[run] != result.float_control_before:
+            return Status.WRONG, _changed_controls(result.float_control_before, result.float_control[run])
         output = self._output(place, run)
         text = case.expectation.fault(output, unwritten=layout.POISON[run])
         if text is None and run != 1:
@@ -182,6 +182,9 @@ class CheckRun:
         if run == 1:
             first = self._output(place, 0)
             if not same_bits(first, output):
+                missing = case.expectation.unwritten(output, layout.POISON[run])
+                if missing:
+                    return Status.WRONG, f"called again with the same addresses, {missing}"
                 count = int((first != output).sum())
                 return Status.NONDETERMINISTIC, (
                     f"the same call on the same data gave {count} of {output.numel()} other elements"

@@ -64,6 +64,7 @@ class CaseResult(ctypes.Structure):
         ("block_changed", _i32 * RUNS),
         ("inputs_changed", _i32 * RUNS),
         ("written_outside", _i32 * RUNS),
+        ("float_control_before", _u32),
         ("outside_at", _i64 * RUNS),
         ("elapsed_ns", _i64 * RUNS),
     )

@@ -8,6 +8,8 @@ two is there.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
@@ -25,6 +27,7 @@ _CHUNK = 1 << 22
 _REMEMBERED_ELEMENTS = 1 << 15
 #: So few elements do not average rounding errors out, and the relative L2 error is one rounding.
 _FEW = 256
+_PARALLEL_ELEMENTS = 1 << 20
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -50,10 +53,14 @@ class Expectation:
         the kernel never wrote can be named as such.
         """
         flat = output.reshape(-1)
+        with _few_threads(flat.numel()):
+            return self._remembered_fault(flat, tuple(output.shape), unwritten)
+
+    def _remembered_fault(self, flat: Tensor, shape: tuple[int, ...], unwritten: int | None) -> str | None:
         remembered = flat.numel() >= _REMEMBERED_ELEMENTS
         if remembered and any(_same_bits(flat, known) for known in self._accepted):
             return None
-        text = self._fault(flat, tuple(output.shape), unwritten)
+        text = self._fault(flat, shape, unwritten)
         if text is None and remembered and len(self._accepted) < 4:
             self._accepted.append(flat.clone())
         return text
@@ -79,7 +86,8 @@ class Expectation:
         beyond_l2 = l2 > self.l2_limit and squares**0.5 > self.limit
         if wrong_at is None and worst <= self.limit and not beyond_l2:
             return None
-        missing = self._unwritten(flat, unwritten) if unwritten is not None else ""
+        missing = self.unwritten(flat, unwritten) if unwritten is not None else ""
+        missing += "; " if missing else ""
         if wrong_at is not None:
             got_text, want_text = float(flat[wrong_at]), float(self.expected[wrong_at])
             found = f"element {_place(wrong_at, shape)} is {got_text:.6g}, expected {want_text:.6g}"
@@ -102,11 +110,13 @@ class Expectation:
         comparable = (kind == 0) & (oracle_kind == 0)
         return comparable, wrong
 
-    def _unwritten(self, flat: Tensor, unwritten: int) -> str:
+    def unwritten(self, output: Tensor, fill: int) -> str:
+        """How many elements still hold the byte that memory was filled with; empty where none does."""
+        flat = output.reshape(-1)
         size = flat.element_size()
-        pattern = int.from_bytes(bytes([unwritten]) * size, "little", signed=size > 1)
+        pattern = int.from_bytes(bytes([fill]) * size, "little", signed=size > 1)
         count = int((flat.view(_INTEGERS[size]) == pattern).sum())
-        return f"{count} of {flat.numel()} elements were never written; " if count else ""
+        return f"{count} of {flat.numel()} elements were never written" if count else ""
 
 
 def expect(spec: OperatorSpec, arguments: Mapping[str, Any], *, flushed: bool = False) -> Expectation:
@@ -114,13 +124,15 @@ def expect(spec: OperatorSpec, arguments: Mapping[str, Any], *, flushed: bool = 
 
     `flushed` widens the floor to the smallest normal number, for inputs whose denormals a kernel may flush.
     """
-    peer = spec.reference(**arguments)
-    double = {
-        name: value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
-        for name, value in arguments.items()
-    }
-    oracle = spec.reference(**double)
-    return expectation(oracle, peer, spec.budget, flushed=flushed)
+    elements = max((value.numel() for value in arguments.values() if isinstance(value, Tensor)), default=0)
+    with _few_threads(elements):
+        peer = spec.reference(**arguments)
+        double = {
+            name: value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
+            for name, value in arguments.items()
+        }
+        oracle = spec.reference(**double)
+        return expectation(oracle, peer, spec.budget, flushed=flushed)
 
 
 def expectation(oracle: Tensor, peer: Tensor, budget: ErrorBudget, *, flushed: bool = False) -> Expectation:
@@ -149,6 +161,20 @@ def expectation(oracle: Tensor, peer: Tensor, budget: ErrorBudget, *, flushed: b
     return Expectation(
         kept, flat_peer, tuple(peer.shape), dtype, budget.factor * peer_error + floor, l2_limit, peer_error, scale, finite
     )
+
+
+@contextlib.contextmanager
+def _few_threads(elements: int) -> Iterator[None]:
+    """One thread of torch for small work: on a busy machine, waking others takes longer than the work."""
+    threads = torch.get_num_threads()
+    if elements >= _PARALLEL_ELEMENTS or threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _kind(values: Tensor) -> Tensor:

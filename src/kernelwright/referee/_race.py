@@ -6,6 +6,7 @@ import ctypes
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ _JUDGED_ELEMENTS = 1 << 22
 _CLOCK_SHARE = 0.05
 _CLOCK_SLACK_S = 0.002
 _SOLO_ROUNDS = 3
+#: Renewed sets a lane and round.
+_MOST_TRAPS = 4
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Track:
 
     rows: list[Floats] = field(default_factory=list)
     agreement: list[tuple[float, float]] = field(default_factory=list)
-    judged: int = 0
+    judged: Counter[int] = field(default_factory=Counter)
 
     def column(self, contestant: int) -> Floats:
         """All samples of one contestant, NaN where it did not run."""
@@ -127,9 +130,9 @@ class Course:
         state = self.state
         rows = int(state.blocks_per_round)
         self._samples_at = board.take(rows * len(contestants) * 8)
-        self._sampled_at = board.take(len(contestants) * ctypes.sizeof(layout.Sample))
+        self._sampled_at = board.take(_MOST_TRAPS * len(contestants) * ctypes.sizeof(layout.Sample))
         self._copies_at = board.take(
-            len(contestants) * sum((buffer.nbytes + 127) // 64 * 64 for buffer in call.buffers)
+            _MOST_TRAPS * len(contestants) * sum((buffer.nbytes + 127) // 64 * 64 for buffer in call.buffers)
         )
 
     @property
@@ -165,6 +168,8 @@ class Course:
         buffers = self._call.buffers
         for sample in board.records(layout.Sample, self._sampled_at, int(self.state.samples)):
             contestant = int(sample.contestant)
+            if contestant == layout.NONE:
+                continue
             for what, mask in (
                 ("changed its input", sample.inputs_changed),
                 ("wrote past the end of its buffer", sample.written_outside),
@@ -180,7 +185,7 @@ class Course:
             fault = data.fault(int(sample.group), tensors, output)
             if fault is not None:
                 return contestant, f"the output of a timed call is wrong: {fault}"
-            self.track.judged += 1
+            self.track.judged[contestant] += 1
         return None
 
     def facts(self) -> dict[str, Any]:
@@ -195,7 +200,7 @@ class Course:
             "huge_pages": bool(state.huge_pages),
             "calls_a_sample": list(state.calls)[: len(self.contestants)],
             "rounds": len(self.track.rows),
-            "judged_calls": self.track.judged,
+            "judged_calls": self.track.judged.total(),
             "clock_agreement": round(float(np.median(agreement)), 4) if agreement else None,
             "flush_to_zero": bool(state.float_control & 0x8000),
             "denormals_are_zero": bool(state.float_control & 0x0040),
@@ -347,18 +352,26 @@ class Race:
             course.round([0, *active])
             pairs = sum(len(rows) for rows in course.track.rows)
             spent = time.monotonic() - began
-            cheap = course.track.judged * data.elements < _JUDGED_ELEMENTS
+            cheap = course.track.judged.total() * data.elements < _JUDGED_ELEMENTS
             if judged_rounds < 2 or (cheap and self._draw.random() < 0.5):
                 judged_rounds += 1
-                found = course.judge_sampled(data)
-                if found is not None:
-                    raise KernelFailure(Status.WRONG, found[1], {"run": found[0]})
+                self._judge_sampled(course)
             enough = pairs >= _MIN_PAIRS and len(course.track.rows) >= _MIN_ROUNDS
             if (enough and spent >= self._budget_s) or spent >= _PATIENCE * self._budget_s:
                 break
             if len(course.track.rows) >= _MIN_ROUNDS and pairs >= 1.25 * looked_at:
                 looked_at = pairs
                 active = [index for index in active if not self._settled(course, index)]
+
+        while not all(course.track.judged[index] for index in everyone):
+            missing = [index for index in everyone if not course.track.judged[index]]
+            course.round([0, *missing], traps=_MOST_TRAPS)
+            self._judge_sampled(course)
+
+    def _judge_sampled(self, course: Course) -> None:
+        found = course.judge_sampled(self._data)
+        if found is not None:
+            raise KernelFailure(Status.WRONG, found[1], {"run": found[0]})
 
     def _settled(self, course: Course, index: int) -> bool:
         ours, theirs = course.track.column(index), course.track.column(0)

@@ -2,7 +2,8 @@
 
 Times of baseline and candidate come in pairs, taken one after the other in random order. A pair's log-ratio is
 free of what moved both; neighbouring pairs still are not independent, so the interval comes from a circular
-block bootstrap (Politis and Romano 1992) of the median log-ratio.
+block bootstrap (Politis and Romano 1992) of the median log-ratio. It is never narrower than the interval of the
+median that order statistics give, which holds for few pairs, too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from kernelwright.referee._verdict import Comparison
 from kernelwright.referee._verdict import Timing
@@ -73,6 +75,9 @@ def estimate(
     medians = _bootstrap(groups, np.random.default_rng(seed), resamples)
     tail = 50.0 * (1.0 - level)
     low, high = np.exp(np.percentile(medians, (tail, 100.0 - tail)))
+    # Few medians of few pairs scatter too little; order statistics hold for any number.
+    ordered = np.exp(_order_interval(groups, level))
+    low, high = min(low, ordered[0]), max(high, ordered[1])
     return Estimate(ratio, (min(float(low), ratio), max(float(high), ratio)))
 
 
@@ -138,6 +143,13 @@ def _condense(logs: Floats) -> Floats:
     whole = logs.size // run * run
     groups: Floats = np.median(logs[:whole].reshape(-1, run), axis=1)
     return groups
+
+
+def _order_interval(values: Floats, level: float) -> Floats:
+    """The distribution-free interval of the median at `level` or wider, from order statistics."""
+    rank = int(binom.ppf((1.0 - level) / 2.0, values.size, 0.5))
+    ordered = np.sort(values)
+    return np.array([ordered[max(rank - 1, 0)], ordered[min(values.size - rank, values.size - 1)]])
 
 
 def _bootstrap(values: Floats, random: np.random.Generator, resamples: int) -> Floats:

@@ -122,6 +122,7 @@ extern "C" __attribute__((visibility("default"))) int32_t kwr_check(const unsign
     const kwr_case &one = cases[index];
     kwr_case_result &result = results[index];
     memset(&result, 0, sizeof result);
+    result.float_control_before = control;
     progress->index = index;
     for (int run = 0; run < one.runs; ++run) {
       progress->run = run;

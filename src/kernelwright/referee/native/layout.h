@@ -59,6 +59,7 @@ struct kwr_case_result {
   int32_t block_changed[KWR_RUNS];
   int32_t inputs_changed[KWR_RUNS];  // one bit a buffer
   int32_t written_outside[KWR_RUNS];
+  uint32_t float_control_before;
   int64_t outside_at[KWR_RUNS];  // bytes from the start of the first buffer so harmed to the harm
   int64_t elapsed_ns[KWR_RUNS];
 };

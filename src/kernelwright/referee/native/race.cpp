@@ -9,6 +9,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "arena.h"
@@ -17,21 +18,24 @@ namespace {
 
 constexpr int64_t kLine = 64;
 constexpr int64_t kTargetWindowNs = 10000;  // a window this long makes the clock's own cost well below 1%
+constexpr int64_t kMaxWindowBytes = 1 << 20;  // cold: a call that claims to be faster gets a shorter window
 constexpr int64_t kMaxBlocks = 512;
 constexpr int kWarmSets = 2;
 constexpr unsigned char kFence = 0xA5;
 
 struct Set {
   void *buffer[KW_MAX_TENSORS];
-  int64_t at[KW_MAX_TENSORS];  // within the arena
   int group = 0;
+  int user = KWR_NONE;  // who called on it last in this round
   uint64_t seed = 0;
 };
 
+// A set with renewed contents, whose call the parent will judge, whoever makes it.
 struct Trap {
-  int contestant;
+  int lane;
   int set;
-  int block;  // allocating: before this block
+  int contestant;  // allocating: who makes the sampled call, after which block
+  int block;
 };
 
 struct Race {
@@ -42,11 +46,11 @@ struct Race {
   kw_call call;
   std::vector<void *> kernels;
   std::vector<std::vector<Set>> lanes;       // [lane][set]
-  std::vector<int> lane_of;                  // contestant -> lane, drawn anew each round
-  std::vector<std::vector<int>> order;       // [contestant] order of sets in this round
+  std::vector<std::vector<int>> order;       // [lane] order of sets in this round
   std::vector<Trap> traps;
   std::vector<unsigned char> scratch;
   int blocks = 0;
+  int shift = 0;  // contestant c uses lane (c + block + shift) modulo the lanes: all use all memory alike
   uint32_t active = 0;
   uint64_t generation = 0;
 };
@@ -125,15 +129,20 @@ void fill_all() {
   const int lanes = race.plan->contestants;
   const uint64_t base = ++race.generation << 32 ^ race.plan->seed;
 #pragma omp parallel for schedule(dynamic)
-  for (int i = 0; i < lanes * count; ++i)
+  for (int i = 0; i < lanes * count; ++i) {
     fill(race.lanes[size_t(i / count)][size_t(i % count)], i % groups, base + uint64_t(i));
+    progress()->ticks = progress()->ticks + 1;
+  }
 }
 
 void flush_used() {
   const int lanes = race.plan->contestants;
   const int count = int(race.state->sets);
 #pragma omp parallel for schedule(dynamic)
-  for (int i = 0; i < lanes * count; ++i) flush(race.lanes[size_t(i / count)][size_t(i % count)]);
+  for (int i = 0; i < lanes * count; ++i) {
+    flush(race.lanes[size_t(i / count)][size_t(i % count)]);
+    progress()->ticks = progress()->ticks + 1;
+  }
   _mm_mfence();
 }
 
@@ -199,7 +208,7 @@ void plan_round() {
   int64_t most = 1;
   for (int c = 0; c < plan.contestants; ++c) {
     int64_t calls = int64_t(double(kTargetWindowNs) / state.estimate_ns[c]) + 1;
-    calls = std::min<int64_t>(calls, 200);
+    calls = std::min(calls, plan.cold ? std::clamp<int64_t>(kMaxWindowBytes / (state.set_bytes + 1), 1, 200) : 200);
     if (!plan.cold && calls < kWarmSets && state.estimate_ns[c] < 5e6) calls = kWarmSets;
     state.calls[c] = int32_t(calls);
     most = std::max(most, calls);
@@ -224,12 +233,13 @@ void shuffle(std::vector<T> &values, kwr::Random &random) {
   for (size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[random.below(i)]);
 }
 
-Set &set_of(int contestant, int index) { return race.lanes[size_t(race.lane_of[size_t(contestant)])][size_t(index)]; }
+Set &set_of(const Trap &trap) { return race.lanes[size_t(trap.lane)][size_t(trap.set)]; }
 
 // A sampled call of the allocating regime: made apart, since its output is gone after an ordinary one.
 bool sample_allocating(const Trap &trap, std::vector<void *> &kept) {
   const kwr_race &plan = *race.plan;
-  Set &set = set_of(trap.contestant, trap.set);
+  Set &set = set_of(trap);
+  set.user = trap.contestant;
   void *buffers[KW_MAX_TENSORS];
   for (int b = 0; b < plan.buffers; ++b) {
     buffers[b] = set.buffer[b];
@@ -270,7 +280,6 @@ KWR_EXPORT int32_t kwr_race_open(const unsigned char *store, unsigned char *boar
   race.kernels.assign(kernels, kernels + race.plan->contestants);
   progress()->phase = KWR_OPENING;
   progress()->index = 0;
-  for (int c = 0; c < race.plan->contestants; ++c) race.lane_of.push_back(c);
   restore_environment();
   int64_t bytes = 0;
   for (int b = 0; b < race.plan->buffers; ++b) bytes += race.plan->buffer[b].nbytes;
@@ -301,24 +310,30 @@ KWR_EXPORT int32_t kwr_race_prepare(uint64_t seed, int32_t blocks, uint32_t acti
   race.traps.clear();
   race.active = active;
   race.blocks = int(std::min<int64_t>(blocks, race.state->blocks_per_round));
-  shuffle(race.lane_of, random);
+  race.shift = int(random.below(uint64_t(plan.contestants)));
   race.order.assign(size_t(plan.contestants), {});
-  for (int c = 0; c < plan.contestants; ++c) {
-    auto &order = race.order[size_t(c)];
+  int fewest = 200;
+  for (int c = 0; c < plan.contestants; ++c)
+    if (active >> c & 1) fewest = std::min(fewest, race.state->calls[c]);
+  for (int lane = 0; lane < plan.contestants; ++lane) {
+    auto &order = race.order[size_t(lane)];
     for (int s = 0; s < sets; ++s) order.push_back(s);
     shuffle(order, random);
-    if (!(active >> c & 1)) continue;
-    const int used = std::min(sets, race.blocks * race.state->calls[c]);
-    std::vector<int> candidates(order.begin(), order.begin() + used);
-    shuffle(candidates, random);
-    for (int t = 0; t < traps && t < used; ++t)
-      race.traps.push_back({c, candidates[size_t(t)], int(random.below(uint64_t(race.blocks)))});
+    for (Set &set : race.lanes[size_t(lane)]) set.user = KWR_NONE;
+    std::vector<int> used(order.begin(), order.begin() + std::min(sets, race.blocks * fewest));
+    shuffle(used, random);
+    for (int t = 0; t < traps && t < int(used.size()); ++t)
+      race.traps.push_back({lane, used[size_t(t)], lane, int(random.below(uint64_t(race.blocks)))});
   }
+  if (plan.allocating)
+    race.traps.erase(std::remove_if(race.traps.begin(), race.traps.end(),
+                                    [&](const Trap &trap) { return !(active >> trap.contestant & 1); }),
+                     race.traps.end());
   if (!plan.cold)
     for (auto &lane : race.lanes)
       for (auto &set : lane) poison(set);
   for (const Trap &trap : race.traps) {
-    Set &set = set_of(trap.contestant, trap.set);
+    Set &set = set_of(trap);
     fill(set, (set.group + 1) % plan.groups, random.next() | 1);
   }
   if (plan.cold) flush_used();
@@ -338,11 +353,12 @@ KWR_EXPORT int32_t kwr_race_round(uint64_t seed, int64_t samples_at) {
   kept_outputs.resize(plan.allocating ? race.traps.size() : 0);
   progress()->phase = KWR_RACING;
   state.timed_ns = state.other_ns = 0;
-  const auto take = [&](int c) -> Set & {
-    const auto &order = race.order[size_t(c)];
-    size_t &at = next[size_t(c)];
-    Set &set = set_of(c, order[at]);
+  const auto take = [&](int c, int lane) -> Set & {
+    const auto &order = race.order[size_t(lane)];
+    size_t &at = next[size_t(lane)];
+    Set &set = race.lanes[size_t(lane)][size_t(order[at])];
     if (++at == order.size()) at = 0;
+    set.user = c;
     return set;
   };
   for (int block = 0; block < race.blocks; ++block) {
@@ -353,15 +369,16 @@ KWR_EXPORT int32_t kwr_race_round(uint64_t seed, int64_t samples_at) {
       progress()->run = c;
       restore_environment();
       void *kernel = race.kernels[size_t(c)];
+      const int lane = (c + block + race.shift) % plan.contestants;
       int32_t status = KW_OK;
       if (!plan.cold) {
         const int64_t start = kwr::now_ns();
-        for (int64_t i = 0; i < state.sets; ++i) status |= call_once(kernel, take(c));
+        for (int64_t i = 0; i < state.sets; ++i) status |= call_once(kernel, take(c, lane));
         state.other_ns += kwr::now_ns() - start;
       }
       const int calls = state.calls[c];
       const int64_t start = kwr::now_ns();
-      for (int i = 0; i < calls; ++i) status |= call_once(kernel, take(c));
+      for (int i = 0; i < calls; ++i) status |= call_once(kernel, take(c, lane));
       const int64_t took = kwr::now_ns() - start;
       progress()->ticks = progress()->ticks + 1;
       samples[block * plan.contestants + c] = double(took) / calls;
@@ -388,10 +405,11 @@ KWR_EXPORT int32_t kwr_race_collect(int64_t samples_at, int64_t copies_at) {
   int64_t at = copies_at;
   for (size_t t = 0; t < race.traps.size(); ++t) {
     const Trap &trap = race.traps[t];
-    const Set &set = set_of(trap.contestant, trap.set);
+    const Set &set = set_of(trap);
     kwr_sample &sample = samples[t];
     memset(&sample, 0, sizeof sample);
-    sample.contestant = trap.contestant;
+    sample.contestant = set.user;
+    if (set.user == KWR_NONE) continue;
     sample.set = trap.set;
     sample.group = set.group;
     size_t kept = 0;
