@@ -129,7 +129,6 @@ class StandIn:
         candidate: tuple[str, Built],
         *,
         budget_s: float,
-        seed: int,
     ) -> Verdict:
         self._note("confirm", candidate[1].candidate.configuration)
         contests = tuple(

@@ -79,7 +79,7 @@ def test_a_run_killed_at_a_random_moment_is_continued(tmp_path: Path, seed: int)
     assert all(one.status != "pending" for one in record.evaluations)
     configurations = [str(one.configuration) for one in record.evaluations]
     assert len(set(configurations)) == len(configurations)
-    # Each machine code was checked once; only one that was being judged when the run was killed is checked again.
+    # Each machine code was checked once; only one that was in flight at the kill is checked again.
     checks = diary.read_text().count("check ")
     own_code = [one for one in record.evaluations if one.code_key and one.reused is None]
     assert len(own_code) <= checks <= len(own_code) + 1

@@ -19,12 +19,12 @@ class Budget:
     @property
     def search_until_s(self) -> float:
         """When the search stops asking."""
-        return 0.60 * self.total_s
+        return 0.56 * self.total_s
 
     @property
     def confirm_until_s(self) -> float:
         """When confirmations should be over."""
-        return 0.90 * self.total_s
+        return 0.84 * self.total_s
 
     @property
     def screen_s(self) -> float:
@@ -38,8 +38,8 @@ class Budget:
 
     @property
     def confirm_s(self) -> float:
-        """Measuring time of one confirmation: four contests on one workload."""
-        return min(max(0.14 * self.total_s / self.workloads, 0.4), 6.0)
+        """Measuring time of one contest of a confirmation, which has four."""
+        return min(max(0.02 * self.total_s / self.workloads, 0.1), 1.5)
 
     @property
     def peers_at_least_s(self) -> float:

@@ -263,7 +263,6 @@ class Finals:
                 (baseline, base),
                 (f"#{one.number}", built),
                 budget_s=self._budget.confirm_s,
-                seed=self._run.seed * 1000 + 700 + len(self._run.confirmations),
             )
             contests = [contest_dict(contest, "confirmed") for contest in verdict.contests]
             self._log.write(

@@ -87,9 +87,11 @@ class Pipeline(Protocol):
         candidate: tuple[str, Built],
         *,
         budget_s: float,
-        seed: int,
     ) -> Verdict:
-        """Check in full and time in a fresh process on fresh data, cold and warm, in both regimes."""
+        """Check in full and time in a fresh process on fresh data, cold and warm, in both regimes.
+
+        `budget_s` is that of each of the four contests.
+        """
 
     def peers(self, workloads: Sequence[Workload], *, budget_s: float) -> Mapping[str, list[dict[str, Any]]]:
         """Contests of what dispatch now chooses against torch, called from Python, by workload name."""

@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Any
 
 from kernelwright import machine
+from kernelwright.errors import KernelwrightError
 from kernelwright.errors import UsageError
 from kernelwright.space import Configuration
 from kernelwright.tuning._budget import Budget
@@ -148,7 +149,12 @@ def _race_peers(log: RunLog, plan: Plan, pipeline: Pipeline, budget: Budget) -> 
         log.note("no time was left to race torch; `kernelwright bench` does")
         return
     log.say(PhaseChanged(log.record, Phase.PEERS))
-    contests = pipeline.peers(missing, budget_s=left)
+    try:
+        contests = pipeline.peers(missing, budget_s=left)
+    except KernelwrightError as error:
+        # The main job is done by now; a peer that cannot be raced must not take its results away.
+        log.note(f"torch was not raced: {error}")
+        return
     for workload in missing:
         log.write("peers", {"workload": workload.name, "contests": contests.get(workload.name, [])})
 
