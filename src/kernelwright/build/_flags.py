@@ -8,6 +8,7 @@ import os
 import shlex
 from collections.abc import Mapping
 from collections.abc import Sequence
+from pathlib import Path
 
 from kernelwright import machine
 from kernelwright.errors import BuildError
@@ -21,10 +22,14 @@ BASE_FLAGS = ("-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fvisibility
 #: gcc alone: unique symbols would bind two artifacts of one kernel to each other, RTLD_LOCAL or not.
 _GCC_FLAGS = ("-fno-gnu-unique",)
 #: The link. No undefined symbol may wait for a caller's process to find it, and no path or time gets in.
-LINK_FLAGS = ("-shared", "-fopenmp", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-Bsymbolic")
+LINK_FLAGS = ("-shared", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-Bsymbolic")
 #: What a section may say that the link needs too. `-Ofast` and `-ffast-math` must not be among them: they
 #: would link start-up code that turns denormals off in the whole process that loads the library.
 _LINK_PREFIXES = ("-Wl,", "-l", "-L", "-flto", "-fuse-ld", "-static-lib")
+#: One OpenMP serves a process: libgomp, torch's own where torch is loaded. g++ links it by itself; for clang,
+#: whose runtime would be a second one, its calls are translated by a unit that each library carries.
+OPENMP_FOLDER = Path(__file__).parent / "openmp"
+OPENMP_FOR_CLANG = OPENMP_FOLDER / "kmp_on_gomp.cpp"
 _NATIVE = ("-march=native", "-mtune=native", "-mcpu=native")
 
 
@@ -39,9 +44,15 @@ def compile_flags(
     return flags
 
 
-def link_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """What the library is linked with, given what its units were compiled with."""
-    return (*LINK_FLAGS, *(flag for flag in flags if flag.startswith(_LINK_PREFIXES)))
+def link_flags(kind: str, flags: Sequence[str]) -> tuple[str, ...]:
+    """What the library is linked with by a compiler of this kind, given what its units were compiled with."""
+    openmp = "-l:libgomp.so.1" if kind == "clang" else "-fopenmp"
+    # The word after these is their argument, whatever it looks like: clang has a feature `-lwp`.
+    arguments = {index + 1 for index, flag in enumerate(flags) if flag in ("-Xclang", "--param", "-mllvm")}
+    own = [
+        flag for index, flag in enumerate(flags) if flag.startswith(_LINK_PREFIXES) and index not in arguments
+    ]
+    return (*LINK_FLAGS, openmp, *own)
 
 
 def macro_flags(macros: Mapping[str, int | str]) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ import ninja
 
 from kernelwright.build._flags import compiler_environment
 from kernelwright.build._flags import link_flags
+from kernelwright.build._flags import OPENMP_FOLDER
+from kernelwright.build._flags import OPENMP_FOR_CLANG
 from kernelwright.build._request import BuildRequest
 from kernelwright.build._store import LIBRARY
 from kernelwright.process import End
@@ -94,15 +96,21 @@ def steps_of(job: Job, folder: Path) -> list[Step]:
     maps = [f"-ffile-prefix-map={path}={written}" for written, path in request.include_folders()]
     maps += [f"-ffile-prefix-map={root}=.", f"-ffile-prefix-map={folder}=."]
     includes = [f"-I{path}" for _, path in request.include_folders()]
+    kind = request.chosen_compiler.kind
     steps = []
+    if kind == "clang":
+        includes.append(f"-isystem{OPENMP_FOLDER}")
+        output = f"{OPENMP_FOR_CLANG.stem}.o"
+        own = [compiler, "-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", f"-isystem{OPENMP_FOLDER}"]
+        steps.append(Step(output, shlex.join([*own, "-c", str(OPENMP_FOR_CLANG), "-o", output]), ()))
     for index, unit in enumerate(request.units):
         output = f"{index}-{Path(unit).stem}.o"
-        seed = [f"-frandom-seed={output}"] if request.chosen_compiler.kind == "gcc" else []
+        seed = [f"-frandom-seed={output}"] if kind == "gcc" else []
         words = [compiler, *job.flags, *seed, *maps, *includes, "-MMD", "-MF", f"{output}.d"]
         words += ["-c", str((root / unit).resolve()), "-o", output]
         steps.append(Step(output, shlex.join(words), ()))
     objects = tuple(step.output for step in steps)
-    link = [compiler, *objects, *link_flags(job.flags), "-o", LIBRARY]
+    link = [compiler, *objects, *link_flags(kind, job.flags), "-o", LIBRARY]
     steps.append(Step(LIBRARY, shlex.join(link), objects))
     return steps
 

@@ -17,6 +17,7 @@ from kernelwright.build._buildfile import BuildFile
 from kernelwright.build._buildfile import KernelSection
 from kernelwright.build._flags import compile_flags
 from kernelwright.build._flags import link_flags
+from kernelwright.build._flags import OPENMP_FOLDER
 from kernelwright.build._flags import spell_out
 from kernelwright.errors import BuildError
 from kernelwright.errors import UsageError
@@ -106,10 +107,13 @@ class BuildRequest:
             compiler.target,
             *flags,
             "|",
-            *link_flags(flags),
+            *link_flags(compiler.kind, flags),
         )
         for part in parts:
             digest.update(part.encode() + b"\0")
+        if compiler.kind == "clang":
+            for path in sorted(OPENMP_FOLDER.iterdir()):
+                digest.update(_digest_of(path))
         return digest.hexdigest()[:32]
 
     @property
