@@ -1,8 +1,8 @@
 // Probes of arithmetic: how many operations a second this machine's vector units do on registers alone.
 //
-//     int32_t kw_float32(const kw_call *call, void *out)    multiply and add (fused where the tier has it)
-//     int32_t kw_bfloat16(const kw_call *call, void *out)   vdpbf16ps; only where the tier has it
-//     int32_t kw_int8(const kw_call *call, void *out)       vpdpbusd, or vpmaddubsw + vpmaddwd + vpaddd
+//     int32_t kw_fp32(const kw_call *call, void *out)   multiply and add, fused where the tier has it
+//     int32_t kw_bf16(const kw_call *call, void *out)   vdpbf16ps; only where the tier has it
+//     int32_t kw_int8(const kw_call *call, void *out)   vpdpbusd, or vpmaddubsw + vpmaddwd + vpaddd
 //
 // scalar[0] is the number of operations wanted of all threads together; a multiplication and an addition
 // count one each. It is rounded up to whole rounds, which is nothing beside the millions that a probe asks
@@ -79,7 +79,7 @@ static int32_t run(const kw_call *call, int64_t each, Body body) {
 
 }  // namespace
 
-KW_EXPORT int32_t kw_float32(const kw_call *call, void *out) {
+KW_EXPORT int32_t kw_fp32(const kw_call *call, void *out) {
   return run(call, kChains * kLanes * 2, [out](int thread, int64_t rounds) {
     vf chain[kChains] = {};
     vf factor = vf{} + 0.999f, term = vf{} + 0.001f;  // converges to 1: no overflow, nothing subnormal
@@ -94,7 +94,7 @@ KW_EXPORT int32_t kw_float32(const kw_call *call, void *out) {
 }
 
 #if defined(__AVX512BF16__)
-KW_EXPORT int32_t kw_bfloat16(const kw_call *call, void *out) {
+KW_EXPORT int32_t kw_bf16(const kw_call *call, void *out) {
   return run(call, kChains * kLanes * 4, [out](int thread, int64_t rounds) {
     vf chain[kChains] = {};
     // Different from each other, or the compiler would make one chain of equal ones.
