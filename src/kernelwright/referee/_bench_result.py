@@ -23,12 +23,12 @@ MODE_MEANING: Mapping[Mode, str] = {
         "each call has buffers, weights too, that nobody has touched while a ring of several times the "
         "last-level cache was walked through"
     ),
-    Mode.WARM: "the calls of a block use two sets of buffers again and again, touched before the clock starts",
+    Mode.WARM: "the calls of a block use two sets of buffers again and again, touched ahead of the clock",
 }
 REGIME_MEANING: Mapping[Regime, str] = {
     Regime.ALLOCATING: (
-        "every contestant allocates its result at each call, from the C library as it comes; large "
-        "results pay for fresh pages, all alike"
+        "every contestant allocates its result at each call, from the C library as it comes; "
+        "large results pay for fresh pages, all alike"
     ),
     Regime.PREALLOCATED: (
         "out= is passed to every contestant that has it; one without it allocates, from a heap that keeps "
@@ -52,9 +52,9 @@ class PeerResult:
 class BenchRow:
     """One operator, workload, mode and regime.
 
-    Contests compare ours (the candidate) with a peer (the baseline): a ratio above one means that ours is
-    faster. `better` is the contest with the peer that leaves ours the smallest ratio, and the row's comparison
-    is that one's. `bytes_per_second` is the operator's least traffic over our median time.
+    Contests compare ours (the candidate) with a peer (the baseline): above one, ours is faster. `better` is the
+    contest with the peer that leaves ours the smallest ratio, and the row's comparison is that one's.
+    `bytes_per_second` is the operator's least traffic over our median time.
     """
 
     operator: str

@@ -52,7 +52,7 @@ _CHILD_S = 3600.0
 class BenchSettings:
     """What a bench is asked to do; `budget_s` is clock time for each row, in each process.
 
-    `cold_bytes` is the memory walked through between two uses of a cold buffer; None: the machine's own figure.
+    `cold_bytes` is the memory walked through between two uses of a cold buffer; None: the machine's figure.
     """
 
     against: tuple[str, ...] = ("eager", "compile")
@@ -205,7 +205,7 @@ def compare_sides(
 ) -> tuple[Comparison, float, tuple[float, float]]:
     """Ours against a peer: comparison, ratio peer / ours, interval.
 
-    `pairs` holds the paired times (peer, ours) of each process. From five processes on, each counts as one pair:
+    `pairs` holds the paired times (peer, ours) of each process. From five processes on, each is one pair:
     what differs between processes is then in the interval. With fewer, the pairs of all are taken together.
     """
     effect, seed = settings.minimum_effect, settings.seed

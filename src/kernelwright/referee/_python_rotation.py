@@ -2,8 +2,8 @@
 
 Which pages a buffer has decides much of a cold call's time, in a virtual machine more than elsewhere:
 identical functions with a buffer each differed by 3 to 8%. So no contestant owns buffers. All take theirs
-from one ring, in one fixed random order: between two visits of a slot, by whomever, the whole ring is touched;
-nobody reads what another just read; and over the rounds each contestant sees all kinds of places.
+from one ring, in one fixed random order: between two visits of a slot, by whomever, the whole ring is
+touched; nobody reads what another just read; and over the rounds each contestant sees all kinds of places.
 """
 
 from __future__ import annotations
