@@ -57,7 +57,8 @@ def build_many(
 
     One failure does not stop the others. `limits` are those of one request. Any number of processes may ask
     for the same artifact: one compiles it, and no process waits for a compilation that it has not asked for.
-    Raises NoCompilerError when something has to be compiled and nothing can.
+    Raises NoCompilerError when something has to be compiled and nothing can, BuildError when the cache cannot
+    be written.
     """
     results: dict[int, Artifact | BuildError] = {}
     parallel = jobs or default_parallel()
@@ -76,6 +77,7 @@ def build_many(
                 results[index] = error
         if not missing:
             break
+        _store.prepare()
         made = _make(
             {key: requests[indices[0]] for key, indices in missing.items()},
             limits or DEFAULT_LIMITS,
@@ -159,10 +161,14 @@ def _finish(folder: Path, job: Job, done: Result) -> Artifact | BuildError | Non
         "seconds": done.seconds,
         "log": done.log,
     }
-    for path in folder.iterdir():
-        if path.name != _store.LIBRARY:
-            path.unlink()
-    _store.publish(folder, job.key, record)
+    try:
+        for path in folder.iterdir():
+            if path.name != _store.LIBRARY:
+                path.unlink()
+        _store.publish(folder, job.key, record)
+    except OSError as error:
+        log = f"error: it was built, but could not be kept: {error}\n"
+        return BuildError("build_failed", what, done.command, log)
     artifact = _store.read(job.key)
     if artifact is None:
         return BuildError("build_failed", what, done.command, f"error: {folder} could not be read back\n")

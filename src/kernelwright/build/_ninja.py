@@ -179,7 +179,7 @@ def _result(
         logs.append(f"error: ninja {outcome.describe()}\n{outcome.stdout}{outcome.stderr}")
         return Result("build_failed", step.command, "".join(logs), 0.0)
     own = [times[f"{folder.name}/{step.output}"] for step in steps if f"{folder.name}/{step.output}" in times]
-    seconds = max(end for _, end in own) - min(start for start, _ in own) if own else 0.0
+    seconds = round(max(end for _, end in own) - min(start for start, _ in own), 3) if own else 0.0
     return Result(None, steps[-1].command, "".join(logs), seconds)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from kernelwright import settings
 from kernelwright.build._artifact import Artifact
+from kernelwright.errors import BuildError
 from kernelwright.errors import FileFormatError
 from kernelwright.files import read_json
 from kernelwright.files import write_json
@@ -24,6 +25,8 @@ SCHEMA = "kernelwright.artifact"
 VERSION = 1
 LIBRARY = "kernel.so"
 RECORD = "build.json"
+_LOCKS = ".locks"
+_SCRATCH = ".scratch"
 #: A scratch folder younger than this may not have its owner's lock yet.
 _SCRATCH_GRACE_S = 60.0
 
@@ -31,6 +34,19 @@ _SCRATCH_GRACE_S = 60.0
 def store_dir() -> Path:
     """The folder of all artifacts."""
     return settings.cache_dir() / "artifacts"
+
+
+def prepare() -> None:
+    """Make sure that the store can be written. Raises BuildError that says how to use another folder."""
+    folder = store_dir()
+    try:
+        for name in (_LOCKS, _SCRATCH):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder / _SCRATCH):
+            pass
+    except OSError as error:
+        log = f"error: {error}; set KERNELWRIGHT_CACHE to a folder that can be written\n"
+        raise BuildError("build_failed", f"the cache {folder}", "none was run", log) from error
 
 
 def read(key: str) -> Artifact | None:
@@ -111,16 +127,13 @@ def wait_until_free(key: str) -> None:
 
 
 def _lock_file(key: str) -> Path:
-    folder = store_dir() / ".locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / key
+    return store_dir() / _LOCKS / key
 
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     """A folder to build in, on the store's file system; a later build removes it if we are killed."""
-    parent = store_dir() / ".scratch"
-    parent.mkdir(parents=True, exist_ok=True)
+    parent = store_dir() / _SCRATCH
     _sweep(parent)
     folder = Path(tempfile.mkdtemp(dir=parent))
     try:
