@@ -14,8 +14,8 @@ def test_the_headline_says_what_won_and_what_stands(make_run) -> None:
         "A new configuration is proven faster than the default on 2 of 4 workloads; "
         "the default stands on 2 of 4 workloads."
     )
-    assert _digest.headline(load_run(make_run("b", wins=False))) == "The default stands on 4 of 4 workloads."
-    assert _digest.headline(load_run(make_run("c", cut="verdict"))) == "4 of 4 workloads not decided."
+    assert _digest.headline(load_run(make_run("b", wins=False))) == "The default stands on all 4 workloads."
+    assert _digest.headline(load_run(make_run("c", cut="verdict"))) == "Not decided: all 4 workloads."
 
 
 def test_the_deciding_contest_is_the_confirmed_one_and_never_a_final(make_run) -> None:

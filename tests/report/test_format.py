@@ -85,6 +85,7 @@ def test_a_ratio_is_shown_with_its_interval_at_one_precision() -> None:
     assert report.ratio(1.5321, (1.488, 1.5712)) == "1.532× [1.488, 1.571]"
     assert report.ratio(1.0) == "1.000×"
     assert report.ratio(12.3456, (11.0, 13.0)) == "12.35× [11.00, 13.00]"
+    assert report.ratio(1.5, (0.0, float("inf"))) == "1.500× [0.000, ∞]"
     assert report.ratio(None) == "—"
 
 
@@ -99,6 +100,7 @@ def test_a_configuration_shows_what_differs_from_the_default() -> None:
     assert report.configuration(default) == "accumulators=4 nt=false cxx_opt=-O3"
     assert report.configuration({**default, "nt": True}, default) == "nt=true"
     assert report.configuration(default, default) == "default"
+    assert report.configuration({"cxx_opt": ""}) == "cxx_opt=none"
     assert report.configuration({}) == "(no parameters)"
     assert report.configuration(None) == "—"
 

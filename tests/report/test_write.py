@@ -106,7 +106,7 @@ def test_what_a_compiler_says_is_text_and_never_markup(make_run) -> None:
 
 def test_a_default_that_stands_is_said_plainly(make_run) -> None:
     text, _ = _parsed(report.write(make_run(wins=False)).read_text())
-    assert "The default stands on 4 of 4 workloads." in text
+    assert "The default stands on all 4 workloads." in text
     assert "no other configuration was confirmed to be faster, so none was stored" in text
     assert "accumulators=4 unroll=2" in text
 
@@ -114,7 +114,7 @@ def test_a_default_that_stands_is_said_plainly(make_run) -> None:
 def test_missing_ceilings_are_said_with_the_command_that_measures_them(make_run) -> None:
     text, tags = _parsed(report.write(make_run()).read_text())
     assert "have not been measured" in text
-    assert "kernelwright doctor --ceilings" in text
+    assert "kernelwright doctor" in text
     assert not [attributes for _, attributes in tags if attributes.get("data-plot") == "plot-roofline"]
 
 

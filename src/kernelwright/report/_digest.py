@@ -108,7 +108,7 @@ def headline(record: RunRecord) -> str:
     if kept:
         parts.append(f"the default stands on {_of(kept, record)}")
     if undecided:
-        parts.append(f"{_of(undecided, record)} not decided")
+        parts.append(f"not decided: {_of(undecided, record)}")
     text = "; ".join(parts) or "no workload was named"
     return text[0].upper() + text[1:] + "."
 
@@ -304,7 +304,9 @@ def shape(workload: str) -> str:
 
 def _of(count: int, record: RunRecord) -> str:
     total = len(record.workloads)
-    return f"{count} of {total} workloads" if total > 1 else "the workload"
+    if total == 1:
+        return "the workload"
+    return f"all {total} workloads" if count == total else f"{count} of {total} workloads"
 
 
 def _listed(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from typing import Any
 from typing import TYPE_CHECKING
 
@@ -72,8 +73,8 @@ def forest(record: RunRecord) -> go.Figure | None:
                 error_x={
                     "type": "data",
                     "symmetric": False,
-                    "array": [contest["interval"][1] - contest["ratio"] for _, contest in entries],
-                    "arrayminus": [contest["ratio"] - contest["interval"][0] for _, contest in entries],
+                    "array": [_ends(contest)[1] - contest["ratio"] for _, contest in entries],
+                    "arrayminus": [contest["ratio"] - _ends(contest)[0] for _, contest in entries],
                     "thickness": 1.5,
                     "width": 4,
                 },
@@ -90,18 +91,11 @@ def forest(record: RunRecord) -> go.Figure | None:
                 hovertemplate="%{customdata}<extra></extra>",
             )
         )
-    ends = [edge for entries in series.values() for _, contest in entries for edge in contest["interval"]]
+    ends = [edge for entries in series.values() for _, contest in entries for edge in _ends(contest)]
     low, high = min(*ends, 1.0) / 1.03, max(*ends, 1.0) * 1.03
-    ticks = _ratio_ticks(low, high)
     figure.update_layout(
         **_layout(height=round(90 + 24 * edges[-1])),
-        xaxis=_axis(
-            title="baseline time / candidate time",
-            type="log",
-            range=[math.log10(low), math.log10(high)],
-            tickvals=ticks,
-            ticktext=[f"{tick:g}×" for tick in ticks],
-        ),
+        xaxis=_ratio_axis(low, high, title="baseline time / candidate time"),
         yaxis=_axis(tickvals=middles, ticktext=labels, range=[edges[-1], 0], showgrid=False),
     )
     for index in sorted(starts - {0}):
@@ -115,10 +109,12 @@ def convergence(record: RunRecord, *, by_time: bool) -> go.Figure | None:
     import plotly.graph_objects as go
 
     figure = go.Figure()
+    ratios: list[float] = []
     for place, workload in enumerate(record.workloads):
         steps = _digest.progress(record, workload)
         if not steps:
             continue
+        ratios += [value for _, value, _ in steps]
         colour = _COLOURS[place % 8]
         at = [(one.finished_s or 0.0) if by_time else one.number for one, _, _ in steps]
         texts = []
@@ -151,12 +147,14 @@ def convergence(record: RunRecord, *, by_time: bool) -> go.Figure | None:
                 hoverinfo="skip",
             )
         )
-    if not figure.data:
+    if not ratios:
         return None
     figure.update_layout(
         **_layout(height=320),
         xaxis=_axis(title="seconds since the start" if by_time else "evaluation", rangemode="tozero"),
-        yaxis=_axis(title="default time / candidate time", ticksuffix="×"),
+        yaxis=_ratio_axis(
+            min(*ratios, 1.0) / 1.02, max(*ratios, 1.0) * 1.02, title="default time / candidate time"
+        ),
     )
     figure.add_hline(y=1.0, line={"color": "var(--muted)", "width": 1, "dash": "dot"})
     return figure
@@ -318,7 +316,7 @@ def effect(values: dict[str, list[float]], bounds: tuple[float, float]) -> go.Fi
     figure.update_layout(
         **_layout(height=220),
         xaxis=_axis(type="category", showgrid=False),
-        yaxis=_axis(range=list(bounds), ticksuffix="×"),
+        yaxis=_ratio_axis(*bounds),
     )
     figure.add_hline(y=1.0, line={"color": "var(--muted)", "width": 1, "dash": "dot"})
     return figure
@@ -365,11 +363,32 @@ def _axis(**extra: Any) -> dict[str, Any]:
     return made
 
 
+def _ends(contest: Mapping[str, Any]) -> tuple[float, float]:
+    """The interval, kept to where a logarithmic axis can show it: too few samples give 0 or infinity."""
+    low, high = contest["interval"]
+    value = contest["ratio"]
+    return max(low, value / 20), min(high, value * 20)
+
+
+def _ratio_axis(low: float, high: float, **extra: Any) -> dict[str, Any]:
+    """An axis of ratios: twice as fast is as far from one as half as fast."""
+    ticks = _ratio_ticks(low, high)
+    return _axis(
+        type="log",
+        range=[math.log10(low), math.log10(high)],
+        tickvals=ticks,
+        ticktext=[f"{tick:g}×" for tick in ticks],
+        **extra,
+    )
+
+
 def _ratio_ticks(low: float, high: float) -> list[float]:
-    """Round ratios between the ends: fine steps for a narrow range, doublings for a wide one."""
+    """Round ratios between two ends around one: fine steps for a narrow range, decades for a wide one."""
     span = high / low
     if span > 4:
-        return [tick for tick in (0.1, 0.2, 0.5, 1, 2, 3, 5, 10, 20, 50, 100) if low <= tick <= high] or [1.0]
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+        ticks = [digit * 10.0**power for power in decades for digit in ((1, 2, 5) if span < 200 else (1,))]
+        return [tick for tick in ticks if low <= tick <= high]
     step = (
         0.01 if span < 1.08 else 0.02 if span < 1.16 else 0.05 if span < 1.4 else 0.1 if span < 1.9 else 0.25
     )

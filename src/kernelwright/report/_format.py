@@ -88,7 +88,8 @@ def ratio(value: float | None, interval: Sequence[float] | None = None) -> str:
     if interval is None:
         return text
     low, high = interval
-    return f"{text} [{low:.{decimals}f}, {high:.{decimals}f}]"
+    upper = f"{high:.{decimals}f}" if math.isfinite(high) else "∞"
+    return f"{text} [{low:.{decimals}f}, {upper}]"
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -143,8 +144,8 @@ def table(title: str | None, *columns: str) -> Table:
 
 
 def plain(value: Any) -> str:
-    """A parameter's value as it is printed in a configuration."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """A parameter's value as it is printed in a configuration; an empty one, such as no flag, is `none`."""
+    return str(value).lower() if isinstance(value, bool) else str(value) or "none"
 
 
 def _scaled(value: float | None, units: Sequence[tuple[str, float]]) -> str:

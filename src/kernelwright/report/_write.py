@@ -142,11 +142,9 @@ def _script_json(figure: go.Figure) -> str:
 
 
 def _bounds(scores: list[float]) -> tuple[float, float]:
-    if not scores:
-        return (0.9, 1.1)
-    low, high = min(*scores, 1.0), max(*scores, 1.0)
-    margin = max(0.02, 0.06 * (high - low))
-    return (low - margin, high + margin)
+    low, high = min([*scores, 1.0]), max([*scores, 1.0])
+    margin = max(1.02, (high / low) ** 0.06)
+    return (low / margin, high * margin)
 
 
 def _moment(seconds: float) -> str:
