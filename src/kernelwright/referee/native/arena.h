@@ -15,8 +15,9 @@ namespace kwr {
 
 class Arena {
  public:
-  // At least `bytes`, all pages present. False when there is no such memory.
-  bool reserve(int64_t bytes) {
+  // At least `bytes`, all pages present; `tick` is called now and then. False when there is no such memory.
+  template <class Tick>
+  bool reserve(int64_t bytes, Tick tick) {
     if (bytes <= size_) return true;
     release();
     const int64_t rounded = (bytes + kHuge - 1) / kHuge * kHuge;
@@ -28,8 +29,11 @@ class Arena {
     base_ = reinterpret_cast<unsigned char *>((reinterpret_cast<uintptr_t>(at) + kHuge - 1) / kHuge * kHuge);
     size_ = rounded;
     huge_ = madvise(base_, size_t(rounded), MADV_HUGEPAGE) == 0;
-#pragma omp parallel for schedule(static)
-    for (int64_t page = 0; page < rounded; page += kSmall) base_[page] = 0;
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t part = 0; part < rounded; part += kHuge) {
+      for (int64_t page = 0; page < kHuge; page += kSmall) base_[part + page] = 0;
+      tick();
+    }
     return true;
   }
 

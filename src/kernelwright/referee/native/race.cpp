@@ -50,7 +50,9 @@ struct Race {
   std::vector<Trap> traps;
   std::vector<unsigned char> scratch;
   int blocks = 0;
-  int shift = 0;  // contestant c uses lane (c + block + shift) modulo the lanes: all use all memory alike
+  // Contestant c uses lane (c + shift) modulo the lanes, shift growing with each block (cold, where a set is used
+  // once a round) or each round (warm): all use all memory alike, and a judged output has one author.
+  int shift = 0;
   uint32_t active = 0;
   uint64_t generation = 0;
 };
@@ -59,6 +61,8 @@ Race race;
 kwr::Arena arena;
 
 volatile kwr_progress *progress() { return reinterpret_cast<volatile kwr_progress *>(race.board); }
+
+void tick() { progress()->ticks = progress()->ticks + 1; }
 
 bool is_output(int b) { return race.plan->buffer[b].output != 0; }
 
@@ -108,7 +112,7 @@ bool place(int count) {
     }
   }
   lane_bytes = (lane_bytes + 4095) / 4096 * 4096;
-  if (!arena.reserve(lane_bytes * plan.contestants)) return false;
+  if (!arena.reserve(lane_bytes * plan.contestants, tick)) return false;
   race.lanes.assign(size_t(plan.contestants), std::vector<Set>(size_t(count)));
   for (int lane = 0; lane < plan.contestants; ++lane)
     for (int s = 0; s < count; ++s)
@@ -131,7 +135,7 @@ void fill_all() {
 #pragma omp parallel for schedule(dynamic)
   for (int i = 0; i < lanes * count; ++i) {
     fill(race.lanes[size_t(i / count)][size_t(i % count)], i % groups, base + uint64_t(i));
-    progress()->ticks = progress()->ticks + 1;
+    tick();
   }
 }
 
@@ -141,7 +145,7 @@ void flush_used() {
 #pragma omp parallel for schedule(dynamic)
   for (int i = 0; i < lanes * count; ++i) {
     flush(race.lanes[size_t(i / count)][size_t(i % count)]);
-    progress()->ticks = progress()->ticks + 1;
+    tick();
   }
   _mm_mfence();
 }
@@ -157,7 +161,7 @@ inline int32_t call_once(void *kernel, Set &set) {
   if (!plan.allocating) return kwr::invoke(kernel, &race.call, plan.buffers, set.buffer);
   void *buffers[KW_MAX_TENSORS];
   for (int b = 0; b < plan.buffers; ++b)
-    buffers[b] = set.buffer[b] != nullptr ? set.buffer[b] : allocate(plan.buffer[b].nbytes);
+    buffers[b] = set.buffer[b] != nullptr ? set.buffer[b] : allocate(plan.buffer[b].nbytes + kLine);
   const int32_t status = kwr::invoke(kernel, &race.call, plan.buffers, buffers);
   for (int b = 0; b < plan.buffers; ++b)
     if (set.buffer[b] == nullptr) free(buffers[b]);
@@ -190,7 +194,7 @@ bool calibrate() {
       const int64_t start = kwr::now_ns();
       const int32_t status = call_once(race.kernels[size_t(c)], set);
       const int64_t took = kwr::now_ns() - start;
-      progress()->ticks = progress()->ticks + 1;
+      tick();
       if (failed(c, status)) return false;
       spent += took;
       if (i > 0) best = std::min(best, took);
@@ -239,7 +243,6 @@ Set &set_of(const Trap &trap) { return race.lanes[size_t(trap.lane)][size_t(trap
 bool sample_allocating(const Trap &trap, std::vector<void *> &kept) {
   const kwr_race &plan = *race.plan;
   Set &set = set_of(trap);
-  set.user = trap.contestant;
   void *buffers[KW_MAX_TENSORS];
   for (int b = 0; b < plan.buffers; ++b) {
     buffers[b] = set.buffer[b];
@@ -310,7 +313,7 @@ KWR_EXPORT int32_t kwr_race_prepare(uint64_t seed, int32_t blocks, uint32_t acti
   race.traps.clear();
   race.active = active;
   race.blocks = int(std::min<int64_t>(blocks, race.state->blocks_per_round));
-  race.shift = int(random.below(uint64_t(plan.contestants)));
+  race.shift = (race.shift + 1) % plan.contestants;
   race.order.assign(size_t(plan.contestants), {});
   int fewest = 200;
   for (int c = 0; c < plan.contestants; ++c)
@@ -369,7 +372,7 @@ KWR_EXPORT int32_t kwr_race_round(uint64_t seed, int64_t samples_at) {
       progress()->run = c;
       restore_environment();
       void *kernel = race.kernels[size_t(c)];
-      const int lane = (c + block + race.shift) % plan.contestants;
+      const int lane = (c + (plan.cold ? block : 0) + race.shift) % plan.contestants;
       int32_t status = KW_OK;
       if (!plan.cold) {
         const int64_t start = kwr::now_ns();
@@ -380,7 +383,7 @@ KWR_EXPORT int32_t kwr_race_round(uint64_t seed, int64_t samples_at) {
       const int64_t start = kwr::now_ns();
       for (int i = 0; i < calls; ++i) status |= call_once(kernel, take(c, lane));
       const int64_t took = kwr::now_ns() - start;
-      progress()->ticks = progress()->ticks + 1;
+      tick();
       samples[block * plan.contestants + c] = double(took) / calls;
       state.timed_ns += took;
       if (failed(c, status)) return -1;
@@ -408,8 +411,8 @@ KWR_EXPORT int32_t kwr_race_collect(int64_t samples_at, int64_t copies_at) {
     const Set &set = set_of(trap);
     kwr_sample &sample = samples[t];
     memset(&sample, 0, sizeof sample);
-    sample.contestant = set.user;
-    if (set.user == KWR_NONE) continue;
+    sample.contestant = plan.allocating ? trap.contestant : set.user;
+    if (sample.contestant == KWR_NONE) continue;
     sample.set = trap.set;
     sample.group = set.group;
     size_t kept = 0;
