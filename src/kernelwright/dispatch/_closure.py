@@ -1,16 +1,15 @@
 """The function that a person calls: one generated per operator, so that a hit costs under a microsecond.
 
-A call first meets the two entries used last (see `_table`), then its exact key, then planning. The exact key
-holds everything that a decision may depend on. Per tensor: its type, dtype, shape, device, and its strides
-unless it is contiguous (a contiguous tensor is described with the strides of its shape, so that size-one
-dimensions do not matter), and whether it is a negated view. Per value: its type and itself, with a zero spelt
-out since -0.0 == 0.0. Then who may want a gradient, the backend asked for, the scope, and whether a dispatch
-mode (FakeTensorMode, make_fx) or a function transform (vmap, grad) is active: these are never stored, so
-their calls always miss.
+A call first meets the entry used last, then the entry of its shape (see `_table`), then its exact key, then
+planning. The exact key holds everything that a decision may depend on. Per tensor: its type, dtype, shape,
+device, layout, its strides unless it is contiguous (a contiguous tensor is described with the strides of its
+shape, so that size-one dimensions do not matter), and whether it is a negated view. Per value: its type and
+itself, with a zero spelt out since -0.0 == 0.0. Then who may want a gradient, the backend asked for, the
+scope, and whether a dispatch mode (FakeTensorMode, make_fx) or a function transform (vmap, grad) is active:
+these are never stored, so their calls always miss.
 
 Left out on purpose, as these cannot change a decision: inference mode (grad mode is off in it; nothing else
-is looked at), the layout (a miss refuses all but strided tensors, and no other has data for a plan to read),
-and jit tracing (sizes are tensors then, with a hash of their own, so that these calls miss as well).
+is looked at) and jit tracing (sizes are tensors then, with a hash of their own, so that these calls miss).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _MISSES = (LookupError, AttributeError, TypeError, RuntimeError)
 
 _TENSOR = (
     "type({0}), {0}.dtype, {0}.shape, {0}.is_contiguous() or {0}.stride(), "
-    "{0}.is_cpu or {0}.device, {0}.is_neg()"
+    "{0}.is_cpu or {0}.device, {0}.layout, {0}.is_neg()"
 )
 
 
@@ -61,8 +60,7 @@ def {operator.name}({signature.head()}):
     table = _kw_table
     key = None
     if out is None:
-{_front_text("front", names, tensors, values)}
-{_front_text("second", names, tensors, values)}
+{_front_text("", names, tensors, values)}
         try:
             key = ({key})
             entry = table.plans[key]
@@ -72,8 +70,7 @@ def {operator.name}({signature.head()}):
             return _kw_miss(table, ({names}), None, backend, _kw_extra, key)
         table.promote(key, entry, ({tensors}), out=False)
     else:
-{_front_text("out_front", names, tensors + "out, ", values)}
-{_front_text("out_second", names, tensors + "out, ", values)}
+{_front_text("out_", names, tensors + "out, ", values)}
         try:
             key = ({key}, {_TENSOR.format("out")}, _kw_grad() and out.requires_grad)
             entry = table.plans[key]
@@ -105,16 +102,24 @@ def {operator.name}({signature.head()}):
     return function
 
 
-def _front_text(entry: str, names: str, tensors: str, values: list[str]) -> str:
-    """Serve the call from one entry of the table if it matches: values by identity, tensors by check."""
+def _front_text(prefix: str, names: str, tensors: str, values: list[str]) -> str:
+    """Serve the call from the entry used last or that of its shape: values by identity, tensors by check."""
     known = [f"_kw_{index}" for index in range(len(values) + 2)]
-    same = [
-        f"{value} is {one}" for value, one in zip([*values, "backend", "_kw_scope()"], known, strict=True)
-    ]
-    conditions = " and ".join([*same, f"_kw_check({tensors})", "not _kw_modes()", "not _kw_extra"])
+    pairs = zip([*values, "backend", "_kw_scope()"], known, strict=True)
+    same = " and ".join(f"{value} is {one}" for value, one in pairs)
+    matches = f"{same} and _kw_check({tensors}) and not _kw_modes() and not _kw_extra"
+    entry = f"_kw_check, _kw_plan, {', '.join(known)}"
     return f"""\
-        _kw_check, _kw_plan, {", ".join(known)} = table.{entry}
-        if {conditions}:
+        {entry} = table.{prefix}front
+        if {matches}:
+            return _kw_plan({names}out)
+        try:
+            entry = table.{prefix}shapes.get({tensors.split(",")[0]}.shape, table.never)
+        except _kw_misses:
+            entry = table.never
+        {entry} = entry
+        if {matches}:
+            table.{prefix}front = entry
             return _kw_plan({names}out)"""
 
 
@@ -141,7 +146,7 @@ def opaque_key(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         layout = value.is_contiguous() or value.stride()
         grad = torch.is_grad_enabled() and value.requires_grad
-        return type(value), value.dtype, value.shape, layout, value.device, value.is_neg(), grad
+        return type(value), value.dtype, value.shape, layout, value.device, value.layout, value.is_neg(), grad
     if isinstance(value, list | tuple):
         return type(value), tuple(opaque_key(one) for one in value)
     return type(value), value or repr(value)

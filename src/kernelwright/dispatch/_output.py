@@ -30,7 +30,7 @@ def check(operator: Operator, values: tuple[Any, ...], call: Call) -> None:
         raise UsageError(
             f"{operator.name}: out= has no gradient and one is wanted; use torch.no_grad() or leave out out="
         )
-    if _overlaps_itself(out):
+    if overlaps_itself(out):
         raise UsageError(
             f"{operator.name}: elements of out share a place (shape {out.shape}, strides {out.strides}); "
             "pass a dense tensor"
@@ -106,7 +106,8 @@ def overlap(one: Tensor, other: Tensor) -> bool:
         return True
 
 
-def _overlaps_itself(info: TensorInfo) -> bool:
+def overlaps_itself(info: TensorInfo) -> bool:
+    """Whether elements may share a place; True also for interleaved layouts, which no output needs."""
     if 0 in info.shape:
         return False
     reach = 0

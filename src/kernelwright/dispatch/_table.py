@@ -1,4 +1,4 @@
-"""The plans of an operator: a front of the two used last, and behind it every exact key seen.
+"""The plans of an operator: the one used last, one a shape, and behind them every exact key seen.
 
 A table is replaced as a whole when plans become void. A call reads the table once; what it stores goes to the
 table it read, so that a plan made before a change never serves a call made after it.
@@ -41,15 +41,17 @@ class Table:
     times as long.
     """
 
-    __slots__ = ("front", "lock", "out_front", "out_second", "plans", "second")
+    __slots__ = ("front", "lock", "never", "out_front", "out_shapes", "plans", "shapes")
 
     def __init__(self, values: int) -> None:
         """`values` is how many values an entry compares by identity."""
-        never = (_no_check, None, *[None] * values)
-        self.front: Entry = never
-        self.second: Entry = never
-        self.out_front: Entry = never
-        self.out_second: Entry = never
+        #: An entry that matches no call.
+        self.never: Entry = (_no_check, None, *[None] * values)
+        self.front: Entry = self.never
+        self.out_front: Entry = self.never
+        #: Shape of the first tensor → the entry that last served it.
+        self.shapes: dict[Any, Entry] = {}
+        self.out_shapes: dict[Any, Entry] = {}
         self.plans: dict[Any, Entry] = {}
         self.lock = threading.Lock()
 
@@ -60,9 +62,7 @@ class Table:
         except TypeError:  # symbolic sizes, a value without a hash: planned anew each time
             return
         with self.lock:
-            while len(self.plans) >= MAX_PLANS:
-                del self.plans[next(iter(self.plans))]
-            self.plans[key] = entry
+            _put(self.plans, key, entry)
 
     def promote(self, key: Any, entry: Entry, tensors: Sequence[Tensor], *, out: bool) -> None:
         """Bring the entry of a call that hit its exact key to the front.
@@ -76,10 +76,18 @@ class Table:
         if not check(*tensors):
             entry = (make_check(tensors), *rest)
             self.keep(key, entry)
+        with self.lock:
+            _put(self.out_shapes if out else self.shapes, tensors[0].shape, entry)
         if out:
-            self.out_second, self.out_front = self.out_front, entry
+            self.out_front = entry
         else:
-            self.second, self.front = self.front, entry
+            self.front = entry
+
+
+def _put(entries: dict[Any, Entry], key: Any, entry: Entry) -> None:
+    while len(entries) >= MAX_PLANS:
+        del entries[next(iter(entries))]
+    entries[key] = entry
 
 
 def make_entry(plan: Callable[..., Any], tensors: Sequence[Tensor], values: Sequence[Any]) -> Entry:
