@@ -47,7 +47,9 @@ def describe_rms_norm(arguments: Mapping[str, Any], out: torch.Tensor) -> Call:
         block += struct.pack("8q2i", *sizes, *strides, tensor.ndim, _CODES[tensor.dtype])
         span = 0
         if tensor.numel():
-            span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+            span = 1 + sum(
+                (size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)
+            )
         buffers.append(Buffer(name, span * tensor.element_size(), name == "out"))
     return Call(block.ljust(480, b"\0"), tuple(buffers))
 
@@ -68,7 +70,12 @@ def planted() -> Callable[[str], NativeEntrant]:
 
     def entrant(name: str) -> NativeEntrant:
         section = build.KernelSection(
-            name=name, backend="cpu", depends=(), src=(f"{name}.cpp",), include=(str(INCLUDE),), cxx_flags=("-mf16c",)
+            name=name,
+            backend="cpu",
+            depends=(),
+            src=(f"{name}.cpp",),
+            include=(str(INCLUDE),),
+            cxx_flags=("-mf16c",),
         )
         artifact = build.build(build.BuildRequest(section, PLANTED, {}))
         return NativeEntrant(name, artifact.library, "kw_rms_norm")

@@ -12,7 +12,6 @@ from kernelwright.referee._judge import confirm
 from kernelwright.referee._judge import NativeJudge
 from kernelwright.referee._judge import race
 from kernelwright.referee._judge import time_native
-from kernelwright.referee._race import RaceResult
 from kernelwright.referee._perf_report import assert_within_budget
 from kernelwright.referee._perf_report import Benchmark
 from kernelwright.referee._perf_report import do_bench
@@ -20,6 +19,7 @@ from kernelwright.referee._perf_report import gigabytes_per_second
 from kernelwright.referee._perf_report import perf_report
 from kernelwright.referee._perf_report import race_callables
 from kernelwright.referee._perf_report import teraflops
+from kernelwright.referee._race import RaceResult
 from kernelwright.referee._statistics import compare
 from kernelwright.referee._statistics import timing
 from kernelwright.referee._verdict import Comparison
@@ -52,12 +52,12 @@ __all__ = [
     "check",
     "compare",
     "confirm",
-    "race",
-    "time_native",
     "do_bench",
     "gigabytes_per_second",
     "perf_report",
+    "race",
     "race_callables",
     "teraflops",
+    "time_native",
     "timing",
 ]

@@ -90,7 +90,10 @@ def _recipes(
 def _special(spec: OperatorSpec, dtype: torch.dtype, draw: random.Random) -> Iterator[_Recipe]:
     def shape() -> Workload:
         return spec.workload(
-            *(draw.randint(6, 24) if index == 0 else draw.randint(40, 300) for index in range(len(spec.dims))),
+            *(
+                draw.randint(6, 24) if index == 0 else draw.randint(40, 300)
+                for index in range(len(spec.dims))
+            ),
             dtype=dtype,
         )
 
@@ -141,7 +144,11 @@ def _cancel(offset: float) -> Callable[[dict[str, Any], OperatorSpec, torch.Gene
 
 def _denormal(arguments: dict[str, Any], spec: OperatorSpec, generator: torch.Generator) -> None:
     x = arguments[spec.tensors[0]]
-    x.copy_(torch.randn(x.shape, generator=generator, dtype=torch.float64) * 0.2 * torch.finfo(x.dtype).smallest_normal)
+    x.copy_(
+        torch.randn(x.shape, generator=generator, dtype=torch.float64)
+        * 0.2
+        * torch.finfo(x.dtype).smallest_normal
+    )
 
 
 def _scatter(values: Sequence[float]) -> Callable[[dict[str, Any], OperatorSpec, torch.Generator], None]:
@@ -167,7 +174,9 @@ def _make(spec: OperatorSpec, describe: Describe, recipe: _Recipe, seed: int, st
             arguments[name] = _apart(arguments[name])
     call = describe(arguments, out)
     inputs = {
-        buffer.name: store.put(arguments[buffer.name], buffer.nbytes) for buffer in call.buffers if not buffer.output
+        buffer.name: store.put(arguments[buffer.name], buffer.nbytes)
+        for buffer in call.buffers
+        if not buffer.output
     }
     title = f"{recipe.workload.name}, {recipe.what}, seed {seed}"
     if recipe.scale != 1.0:

@@ -130,9 +130,7 @@ class CheckRun:
                 return KernelFailure(Status.OUT_OF_MEMORY, "left no memory for the buffers of its calls", {})
             return None
 
-    def _judge(
-        self, results: Any, failure: KernelFailure | None, evidence: dict[str, Any]
-    ) -> Verdict:
+    def _judge(self, results: Any, failure: KernelFailure | None, evidence: dict[str, Any]) -> Verdict:
         refused: list[str] = []
         runs = 0
         control: int | None = None
@@ -150,7 +148,9 @@ class CheckRun:
                     break
                 fault = self._fault(place, result, run)
                 if fault is not None:
-                    return Verdict(fault[0], f"{place.case.title}: {fault[1]}", evidence={**evidence, "runs": runs})
+                    return Verdict(
+                        fault[0], f"{place.case.title}: {fault[1]}", evidence={**evidence, "runs": runs}
+                    )
                 control = int(result.float_control[run])
         evidence = {**evidence, "cases": len(self._places), "runs": runs, "refused": refused}
         if control is not None:
@@ -158,7 +158,9 @@ class CheckRun:
             evidence["denormals_are_zero"] = bool(control & _DENORMALS_ARE_ZERO)
         if failure is not None:
             return Verdict(failure.status, self._death(failure), evidence=evidence)
-        return Verdict(Status.PASSED, f"right in {runs} calls of {len(self._places)} cases", evidence=evidence)
+        return Verdict(
+            Status.PASSED, f"right in {runs} calls of {len(self._places)} cases", evidence=evidence
+        )
 
     def _fault(self, place: _Place, result: Any, run: int) -> tuple[Status, str] | None:
         case = place.case

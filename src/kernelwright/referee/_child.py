@@ -132,7 +132,7 @@ class MeasuringChild:
         self._child = None
         self._loaded.clear()
         self._strangers.clear()
-        ctypes_zero(self.progress)
+        _forget(self.progress)
 
     def load(self, entrant: NativeEntrant, patience: Patience) -> int:
         """The number of the entrant's function in the child. Raises KernelFailure."""
@@ -149,8 +149,8 @@ class MeasuringChild:
             if before != after:
                 raise KernelFailure(
                     Status.WRONG,
-                    f"loading its library changes the floating-point controls of the whole process ({before:#x} to "
-                    f"{after:#x}), as -ffast-math does when linking",
+                    f"loading its library changes the floating-point controls of the whole process "
+                    f"({before:#x} to {after:#x}), as -ffast-math does when linking",
                     {},
                 )
             self._loaded[key] = int(answer["kernel"])
@@ -176,9 +176,13 @@ class MeasuringChild:
                     if progress.ticks != ticks:
                         ticks, heard = progress.ticks, now
                     if now - heard > patience.silent_s:
-                        raise self._failure(Status.HUNG, f"made no progress for {patience.silent_s:.3g} s") from None
+                        raise self._failure(
+                            Status.HUNG, f"made no progress for {patience.silent_s:.3g} s"
+                        ) from None
                     if now - began > patience.total_s:
-                        raise self._failure(Status.HUNG, f"was not done after {patience.total_s:.3g} s") from None
+                        raise self._failure(
+                            Status.HUNG, f"was not done after {patience.total_s:.3g} s"
+                        ) from None
         except ChildEnded as error:
             raise self._ended(error.outcome) from error
         except ChildGarbled as error:
@@ -188,7 +192,7 @@ class MeasuringChild:
 
     def _failure(self, status: Status, reason: str, end: str = "") -> KernelFailure:
         progress = self.progress
-        seen = {name: int(getattr(progress, name)) for name, _ in layout.Progress._fields_}
+        seen = {name: int(getattr(progress, name)) for name in layout.PROGRESS}
         self.stop()
         return KernelFailure(status, reason, seen, end)
 
@@ -196,9 +200,13 @@ class MeasuringChild:
         said = outcome.stderr.strip().splitlines()
         last = f" ({said[-1][:200]})" if said else ""
         if outcome.end is End.OUT_OF_MEMORY:
-            return self._failure(Status.OUT_OF_MEMORY, f"asked for more memory than it may have{last}", outcome.end)
+            return self._failure(
+                Status.OUT_OF_MEMORY, f"asked for more memory than it may have{last}", outcome.end
+            )
         if outcome.end is End.TIMED_OUT:
-            return self._failure(Status.HUNG, f"ran into its limit of time after {outcome.wall_s:.3g} s", outcome.end)
+            return self._failure(
+                Status.HUNG, f"ran into its limit of time after {outcome.wall_s:.3g} s", outcome.end
+            )
         if outcome.end is End.SIGNALLED:
             name = signal.Signals(outcome.signal).name if outcome.signal else "a signal"
             return self._failure(Status.CRASHED, f"died of {name}{last}", outcome.end)
@@ -207,9 +215,9 @@ class MeasuringChild:
         )
 
 
-def ctypes_zero(progress: layout.Progress) -> None:
+def _forget(progress: layout.Progress) -> None:
     """Forget where the last child was."""
-    for name, _ in layout.Progress._fields_:
+    for name in layout.PROGRESS:
         setattr(progress, name, 0)
 
 

@@ -55,8 +55,8 @@ class NativeJudge:
     """Judges kernels of the C ABI in a child process that it keeps, and starts anew when a kernel ended it.
 
     A context manager. `seed` is where data seeds of races come from (drawn when None); `threads` what OpenMP
-    uses (torch's number when None); `patience` how long a kernel may be silent. Not for use by several threads
-    at once.
+    uses (torch's number when None); `patience` how long a kernel may be silent. Not for use by several
+    threads at once.
     """
 
     def __init__(
@@ -137,7 +137,8 @@ class NativeJudge:
         seed: int = 0,
         minimum_effect: float = 0.01,
     ) -> RaceResult:
-        """Race entrants against a baseline; see the function `race`. The data stay the same within a judge."""
+        """Race entrants against a baseline; see the function `race`. The data stay the same within a
+        judge."""
         names = [entrant.name for entrant in entrants]
         if len(set(names)) != len(names):
             raise UsageError(f"entrants of a race need names of their own; got {', '.join(names)}")
@@ -233,11 +234,11 @@ def check(
     """Whether a kernel is right, judged in a process of its own.
 
     Each workload, and with `edge` the operator's edge shapes, shapes drawn from `seed` and special contents
-    (zeros, constants, cancellation, large, small and denormal values, infinities, NaN, rows apart), is called up
-    to three times: twice alike, which must agree bit by bit, and once on one thread. Outputs are filled with
-    NaN beforehand; buffers are surrounded by guard bytes and by pages that must not be touched; inputs must stay
-    as they were. What the kernel does, a crash or an endless loop too, ends in the verdict. Raises RefereeError,
-    NoCompilerError or BuildError when the referee itself cannot work.
+    (zeros, constants, cancellation, large, small and denormal values, infinities, NaN, rows apart), is called
+    up to three times: twice alike, which must agree bit by bit, and once on one thread. Outputs are filled
+    with NaN beforehand; buffers are surrounded by guard bytes and by pages that must not be touched; inputs
+    must stay as they were. What the kernel does, a crash or an endless loop too, ends in the verdict. Raises
+    RefereeError, NoCompilerError or BuildError when the referee itself cannot work.
     """
     with NativeJudge() as judge:
         return judge.check(
@@ -260,11 +261,12 @@ def race(
 ) -> RaceResult:
     """Race kernels of one workload against a baseline, in a process of its own.
 
-    All run interleaved in one process, block by block in random order, on private buffers whose places are drawn
-    anew each round. `cold`: each buffer set is used once between two emptyings of the caches, and no set has been
-    touched since. `warm`: two sets, touched right before. Outputs of timed calls on renewed contents are judged;
-    an entrant that is wrong, crashes or hangs has a verdict instead of a contest. Measuring goes on until every
-    contest is clearly decided or `budget_s` is used up. Raises RefereeError when the baseline itself fails.
+    All run interleaved in one process, block by block in random order, on private buffers whose places are
+    drawn anew each round. `cold`: each buffer set is used once between two emptyings of the caches, and no
+    set has been touched since. `warm`: two sets, touched right before. Outputs of timed calls on renewed
+    contents are judged; an entrant that is wrong, crashes or hangs has a verdict instead of a contest.
+    Measuring goes on until every contest is clearly decided or `budget_s` is used up. Raises RefereeError
+    when the baseline itself fails.
     """
     with NativeJudge() as judge:
         return judge.race(
@@ -294,7 +296,8 @@ def confirm(
     modes: Sequence[Mode] = tuple(Mode),
     regimes: Sequence[Regime] = tuple(Regime),
 ) -> Verdict:
-    """Judge one entrant from nothing: a fresh process and fresh data, checked, then raced in each mode and regime.
+    """Judge one entrant from nothing: a fresh process and fresh data, checked, then raced in each mode and
+    regime.
 
     The verdict carries one contest for each, modes first; `budget_s` is that of one contest. `seed` is drawn
     when None.
@@ -337,9 +340,9 @@ def time_native(
 ) -> Timing:
     """Time one kernel that nobody judges, as the probes of a machine's ceilings are.
 
-    `inputs` gives the contents of buffers by name; the others get normally distributed numbers of their dtype.
-    Several timings are cheaper with one `NativeJudge` and its method `time`. Raises RefereeError when the kernel
-    fails.
+    `inputs` gives the contents of buffers by name; the others get normally distributed numbers of their
+    dtype. Several timings are cheaper with one `NativeJudge` and its method `time`. Raises RefereeError when
+    the kernel fails.
     """
     with NativeJudge() as judge:
         return judge.time(

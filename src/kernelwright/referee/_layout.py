@@ -11,7 +11,8 @@ MAX_TENSORS = 6
 CALL_BYTES = 480
 NONE = -1
 POISON = (0xFF, 0x5A, 0xFF)
-"""The byte that outputs are filled with before each run: NaN in every floating dtype, then a finite number."""
+"""The byte that outputs are filled with before each run: NaN in every floating dtype, then a finite
+number."""
 
 IDLE, LOADING, CHECKING, OPENING, RACING = range(5)
 AT_START, AT_END = range(2)
@@ -25,12 +26,13 @@ _i32, _i64, _u32, _u64, _f64 = (
 )
 
 
+PROGRESS = ("phase", "index", "run", "ticks", "faults", "fault_buffer", "fault_at")
+
+
 class Progress(ctypes.Structure):
     """`kwr_progress`, at the start of the board."""
 
-    _fields_ = tuple(
-        (name, _i64) for name in ("phase", "index", "run", "ticks", "faults", "fault_buffer", "fault_at")
-    )
+    _fields_ = tuple((name, _i64) for name in PROGRESS)
 
 
 class CaseBuffer(ctypes.Structure):
@@ -128,7 +130,5 @@ class Sample(ctypes.Structure):
     )
 
 
-SIZES = tuple(
-    ctypes.sizeof(kind) for kind in (Progress, CaseEntry, CaseResult, RacePlan, RaceState, Sample)
-)
+SIZES = tuple(ctypes.sizeof(kind) for kind in (Progress, CaseEntry, CaseResult, RacePlan, RaceState, Sample))
 """What `kwr_layout` must report after the size of `kw_call`."""

@@ -1,9 +1,9 @@
 """What the output of one call has to be, and whether an output is that.
 
 The rule is `ErrorBudget`'s: max|out − oracle| ≤ factor · max|torch − oracle| + floor, with the fp64 result as
-oracle, torch in the same dtype as peer, and the floor in units of the output's scale (FlashAttention's tests);
-and a gate on the relative L2 error. Where oracle or peer are not finite, the output must be what one of the
-two is there.
+oracle, torch in the same dtype as peer, and the floor in units of the output's scale (FlashAttention's
+tests); and a gate on the relative L2 error. Where oracle or peer are not finite, the output must be what one
+of the two is there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 @dataclass
 class Expectation:
-    """The oracle of one call. `expected` is fp64, or fp32 for half precision; `peer` is torch's own output; both are flat."""
+    """The oracle of one call, flat: `expected` is fp64, or fp32 for half precision; `peer` is torch's result."""
 
     expected: Tensor
     peer: Tensor
@@ -49,8 +49,8 @@ class Expectation:
     def fault(self, output: Tensor, *, unwritten: int | None = None) -> str | None:
         """What is wrong with `output`, with numbers, or None.
 
-        `unwritten` is the byte that the output's memory was filled with before the call, so that elements that
-        the kernel never wrote can be named as such.
+        `unwritten` is the byte that the output's memory was filled with before the call, so that elements
+        that the kernel never wrote can be named as such.
         """
         flat = output.reshape(-1)
         with _few_threads(flat.numel()):
@@ -159,7 +159,15 @@ def expectation(oracle: Tensor, peer: Tensor, budget: ErrorBudget, *, flushed: b
     l2_limit = max(gate, budget.factor * peer_l2, info.eps if oracle.numel() < _FEW else 0.0)
     kept = oracle if dtype in (torch.float32, torch.float64) else oracle.float()
     return Expectation(
-        kept, flat_peer, tuple(peer.shape), dtype, budget.factor * peer_error + floor, l2_limit, peer_error, scale, finite
+        kept,
+        flat_peer,
+        tuple(peer.shape),
+        dtype,
+        budget.factor * peer_error + floor,
+        l2_limit,
+        peer_error,
+        scale,
+        finite,
     )
 
 

@@ -1,4 +1,5 @@
-"""Contests: kernels against a baseline, interleaved natively in one child, outputs of timed calls judged here."""
+"""Contests: kernels against a baseline, interleaved natively in one child, outputs of timed calls judged
+here."""
 
 from __future__ import annotations
 
@@ -147,7 +148,13 @@ class Course:
         mask = sum(1 << index for index in active)
         count = int(state.blocks_per_round) if blocks is None else min(blocks, int(state.blocks_per_round))
         self._ask(
-            {"op": "prepare", "seed": self._draw.getrandbits(62), "blocks": count, "active": mask, "traps": traps}
+            {
+                "op": "prepare",
+                "seed": self._draw.getrandbits(62),
+                "blocks": count,
+                "active": mask,
+                "traps": traps,
+            }
         )
         message = {"op": "round", "seed": self._draw.getrandbits(62), "samples": self._samples_at}
         started = time.perf_counter()
@@ -303,7 +310,9 @@ class Race:
         try:
             self._solo(baseline)
         except KernelFailure as alone:
-            raise RefereeError(f"the baseline {baseline.name} {alone.reason}; nothing can be compared with it") from alone
+            raise RefereeError(
+                f"the baseline {baseline.name} {alone.reason}; nothing can be compared with it"
+            ) from alone
         if times == 1:
             return None
         for entrant in entrants:
@@ -390,8 +399,8 @@ class Race:
     def _clock_verdicts(self, course: Course) -> dict[str, Verdict]:
         """Verdicts where the child's clock and ours tell different times, not now and then but nearly always.
 
-        A machine that is busy with other work delays messages, and then our clock runs on: so each contestant is
-        timed alone before anything is said of it.
+        A machine that is busy with other work delays messages, and then our clock runs on: so each contestant
+        is timed alone before anything is said of it.
         """
         apart = [disagree(wall, busy) for wall, busy in course.track.agreement]
         if sum(apart) <= _APART_ROUNDS * len(apart):
@@ -409,7 +418,9 @@ class Race:
         for index, entrant in enumerate(course.contestants[1:], start=1):
             said = f"the child's clock saw {solo[index]:.0%} of the time that passed"
             if solo[index] != 1.0 and solo[0] == 1.0:
-                verdicts[entrant.name] = Verdict(Status.CHEATED, f"{said} here while this kernel was timed alone")
+                verdicts[entrant.name] = Verdict(
+                    Status.CHEATED, f"{said} here while this kernel was timed alone"
+                )
             elif solo[0] != 1.0:
                 verdicts[entrant.name] = Verdict(
                     Status.NOISY, f"{said} even for the baseline alone: the machine is too busy to time on"
@@ -462,7 +473,8 @@ def disagree(wall_s: float, busy_s: float) -> bool:
 
 
 def _noise(times: Floats, seed: int) -> list[float] | None:
-    """The interval of the ratio of neighbouring baseline samples: how far from one an A/A comparison strays."""
+    """The interval of the ratio of neighbouring baseline samples: how far from one an A/A comparison
+    strays."""
     known = times[np.isfinite(times)]
     whole = len(known) // 2 * 2
     if whole < 10:

@@ -21,13 +21,14 @@ from kernelwright.referee._oracle import expect
 from kernelwright.referee._oracle import Expectation
 from kernelwright.referee._shared import SharedMemory
 
-#: Inputs up to this size are varied for every buffer set, and each judged call gets an oracle of its own; above
-#: it, sets share the contents of their group, whose oracle is kept.
+#: Inputs up to this size are varied for every buffer set, and each judged call gets an oracle of its own;
+#: above it, sets share the contents of their group, whose oracle is kept.
 _VARIED_BYTES = 8 << 20
 _GROUPS = 4
 _LARGE_GROUPS = 2
 _HUGE_BYTES = 96 << 20
-#: Which bits of a 64-bit word of each dtype may be flipped: the last bit of 16-bit floats, the last eight of fp32.
+#: Which bits of a 64-bit word of each dtype may be flipped: the last bit of 16-bit floats, the last eight of
+#: fp32.
 _VARIABLE_BITS = {
     torch.bfloat16: 0x0001_0001_0001_0001,
     torch.float16: 0x0001_0001_0001_0001,

@@ -1,9 +1,9 @@
 """What may be concluded from paired times: ratio, interval, comparison.
 
-Times of baseline and candidate come in pairs, taken one after the other in random order. A pair's log-ratio is
-free of what moved both; neighbouring pairs still are not independent, so the interval comes from a circular
-block bootstrap (Politis and Romano 1992) of the median log-ratio. It is never narrower than the interval of the
-median that order statistics give, which holds for few pairs, too.
+Times of baseline and candidate come in pairs, taken one after the other in random order. A pair's log-ratio
+is free of what moved both; neighbouring pairs still are not independent, so the interval comes from a
+circular block bootstrap (Politis and Romano 1992) of the median log-ratio. It is never narrower than the
+interval of the median that order statistics give, which holds for few pairs, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ def timing(samples_ns: ArrayLike) -> Timing:
 
 
 def estimate(
-    baseline_ns: ArrayLike, candidate_ns: ArrayLike, *, seed: int, level: float = 0.95, resamples: int = RESAMPLES
+    baseline_ns: ArrayLike,
+    candidate_ns: ArrayLike,
+    *,
+    seed: int,
+    level: float = 0.95,
+    resamples: int = RESAMPLES,
 ) -> Estimate:
     """Ratio baseline / candidate of paired times, with its bootstrap interval at `level`.
 
@@ -86,8 +91,8 @@ def judge(found: Estimate, *, minimum_effect: float = 0.01, same_margin: float |
 
     `faster`: the whole interval is above one and the ratio is at least 1 + minimum_effect.
     `slower`: the whole interval is below one and the ratio is at most 1 / (1 + minimum_effect).
-    `same`: the whole interval lies within [1 / (1 + m), 1 + m], where m is `same_margin` or, by default, twice
-    the minimum effect.
+    `same`: the whole interval lies within [1 / (1 + m), 1 + m], where m is `same_margin` or, by default,
+    twice the minimum effect.
     `ambiguous`: all else; more or quieter measurements are needed.
     """
     low, high = found.interval

@@ -72,6 +72,7 @@ class Driver:
         ctypes.c_int64.from_address(self.board).value = phase
 
     def load(self, library: str, symbol: str) -> dict[str, object]:
+        """Load a kernel; its number, and the float controls before and after."""
         self._phase(_LOADING)
         control = self.native.kwr_float_control(0)
         try:
@@ -90,20 +91,25 @@ class Driver:
         return {"kernel": len(self.kernels) - 1, "controls": [control, found]}
 
     def check(self, cases: int, results: int, count: int, kernel: int, threads: int) -> dict[str, object]:
+        """Make the calls of a table of cases."""
         address = self.kernels[kernel]
         return {"rc": self.native.kwr_check(self.store, self.board, cases, results, count, address, threads)}
 
     def open(self, plan: int, state: int, kernels: list[int]) -> dict[str, object]:
+        """Calibrate a race and fill its arena."""
         table = (ctypes.c_void_p * len(kernels))(*(self.kernels[kernel] for kernel in kernels))
         return {"rc": self.native.kwr_race_open(self.store, self.board, plan, state, table)}
 
     def prepare(self, seed: int, blocks: int, active: int, traps: int) -> dict[str, object]:
+        """Renew contents and empty caches before a round."""
         return {"rc": self.native.kwr_race_prepare(seed, blocks, active, traps)}
 
     def round(self, seed: int, samples: int) -> dict[str, object]:
+        """Call and clock, nothing else."""
         return {"rc": self.native.kwr_race_round(seed, samples)}
 
     def collect(self, samples: int, copies: int) -> dict[str, object]:
+        """Copy out what calls on renewed contents gave."""
         return {"rc": self.native.kwr_race_collect(samples, copies)}
 
 
