@@ -1,0 +1,71 @@
+"""Every example runs as its reader would run it, with caches of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """One set of folders for all examples, so that what one builds or proves is there for the next."""
+    root = tmp_path_factory.mktemp("examples")
+    folders = {f"KERNELWRIGHT_{name}": str(root / name.lower()) for name in ("CACHE", "DATA", "RUNS")}
+    return {**os.environ, **folders}
+
+
+def _run(name: str, environment: dict[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_use_an_operator(environment: dict[str, str]) -> None:
+    said = _run("use_an_operator.py", environment)
+    assert "largest difference to torch" in said
+    assert "a gradient is wanted and it has none" in said
+
+
+def test_register_an_implementation(environment: dict[str, str]) -> None:
+    said = _run("register_an_implementation.py", environment)
+    assert "within the error budget of softmax" in said
+    assert "softmax: mine" in said
+    assert "did you mean 'mine'?" in said
+
+
+def test_read_winners_without_any(environment: dict[str, str], tmp_path: Path) -> None:
+    said = _run("read_winners.py", {**environment, "KERNELWRIGHT_DATA": str(tmp_path)})
+    assert f"none yet in {tmp_path}" in said
+
+
+@pytest.mark.serial
+def test_tune_from_python_and_read_what_was_proven(environment: dict[str, str]) -> None:
+    said = _run("tune_from_python.py", environment, "--workload", "64x512", "--budget", "12")
+    assert "#1   passed" in said
+    outcome = next(line for line in said.splitlines() if line.startswith("64x512:bf16: "))
+    report = Path(said.rpartition("report: ")[2].strip())
+    assert report.is_file()
+    winners = _run("read_winners.py", environment)
+    if "is faster than the default" in outcome:
+        assert "rms_norm bf16-rows64-hidden512 on this machine" in winners
+    else:
+        assert "the default stands" in outcome
+        assert "none yet" in winners
+
+
+def test_every_example_is_run_here() -> None:
+    tested = Path(__file__).read_text()
+    assert [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in tested] == []
