@@ -75,6 +75,8 @@ def _ceilings(wanted: bool | None, able: bool) -> tuple[Ceilings | None, tuple[s
         return stored, tuple(stored.conditions.get("notes", ()))
     if wanted is False:
         return None, ("not measured, as asked; kernelwright doctor --measure does",)
+    if machine.current().cpu.emulated:
+        return None, ("not measured: this processor is emulated, and the probes would not run on it",)
     if not able:
         return machine.load_ceilings(), (
             "the probes have to be compiled and timed, which cannot be done yet",

@@ -179,7 +179,8 @@ def _show_ceilings(console: Console, ceilings: Ceilings | None, notes: Sequence[
 
 def _print_bandwidths(console: Console, ceilings: Ceilings) -> None:
     titles = ("read", "1:1", "1:1 nt", "2:1", "2:1 nt")
-    shown = table("Memory bandwidth, GB/s", "working set", ">threads", *(f">{title}" for title in titles))
+    shown = table("Memory bandwidth, GB/s", "level", ">thr", *(f">{title}" for title in titles))
+    shown.columns[0].no_wrap = True
     found = [entry for entry in ceilings.entries if entry.level is not None]
     for level in ("L1", "L2", "L3", "DRAM"):
         for threads in sorted({entry.threads for entry in found if entry.level == level}):
@@ -189,9 +190,7 @@ def _print_bandwidths(console: Console, ceilings: Ceilings) -> None:
                 cells += [_bandwidth_cell(row, "copy", reads, stores) for stores in ("plain", "nontemporal")]
             shown.add_row(f"{level} {size(row[0].working_set)}", str(threads), *cells)
     console.print(shown)
-    console.print(
-        "[dim]1:1, 2:1: copies by bytes read to written; nt: non-temporal stores; each byte counts once[/]"
-    )
+    console.print("[dim]thr: threads; 1:1, 2:1: copies by bytes read to written; nt: non-temporal stores[/]")
     console.print()
 
 
@@ -218,4 +217,5 @@ def _number(entry: Ceiling) -> str:
     """Billions a second, with half the width of the middle 90% as a percentage."""
     value = entry.value / 1e9
     digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:.{digits}f} ±{50 * entry.spread:.0f}%"
+    spread = 50 * entry.spread
+    return f"{value:.{digits}f} ±{'>99' if spread > 99 else f'{spread:.0f}'}%"

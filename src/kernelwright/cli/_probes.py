@@ -2,7 +2,7 @@
 
 Bandwidths count each byte moved once; what a plain store reads first, to own the line, is not counted.
 
-Working sets: half of the first and of the second cache for each thread; for the third, too much for the others
+Working sets: half of the first and of the second cache for each thread; for the third, too much for the two
 and at most half of it; for memory, four times the last-level cache but no more than an eighth of the
 memory and 128 MiB, written back and dropped from every cache before each pass. Where the last-level cache is
 larger than that, plain stores may end in it; non-temporal ones do not.
