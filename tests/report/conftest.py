@@ -183,7 +183,11 @@ def _events(wins: bool, first: Mapping[str, Any]) -> list[tuple[str, dict[str, A
         status, reason, stage = bad.get(number, ("passed", "", "screened"))
         clock += 0.8
         if stage != "asked":
-            details = {"compiler": "g++ 14.2.0", "flags": ["-std=c++17", "-O3", "-mavx512f", "-mavx512bf16"]}
+            details = {
+                "compiler": "g++ 14.2.0",
+                "cached": False,
+                "flags": ["-std=c++17", "-O3", "-mavx512f", "-mavx512bf16"],
+            }
             built = {
                 "t": clock,
                 "number": number,
@@ -258,13 +262,13 @@ def _events(wins: bool, first: Mapping[str, Any]) -> list[tuple[str, dict[str, A
         peers = [
             contest(
                 workload,
-                1.7 if baseline == "eager" else 1.2,
+                1.7 if baseline == "torch" else 1.2,
                 default_ns[workload] * 1.6,
                 baseline=baseline,
                 candidate="cpu",
-                stage="peers",
+                stage="confirmed",
             )
-            for baseline in ("eager", "compile")
+            for baseline in ("torch", "compile")
         ]
         events.append(("peers", {"t": clock + 5, "workload": workload, "contests": peers}))
     events.append(("finished", {"t": clock + 6}))

@@ -24,6 +24,10 @@ Contest = Mapping[str, Any]
 DEFAULT = "default"
 #: Names under which torch's own implementation, called without compilation, takes part.
 EAGER = ("eager", "torch")
+#: Evidence of a winner that the page shows in another place, or that says nothing of the winner.
+_SHOWN_ELSEWHERE = frozenset(
+    ("contests", "run", "evaluation", "workload", "ratio", "interval", "baseline", "cached")
+)
 _LEVELS = ("L1", "L2", "L3", "DRAM")
 
 
@@ -164,8 +168,7 @@ def winner_cards(record: RunRecord) -> list[WinnerCard]:
         number = results[0].number
         evaluation = next((one for one in record.evaluations if one.number == number), None)
         evidence = next((result.evidence for result in results if result.evidence), {})
-        plain = ("contests", "run", "evaluation", "workload", "ratio", "interval", "baseline")
-        details = {name: value for name, value in evidence.items() if name not in plain}
+        details = dict(evidence)
         if evaluation is not None:
             built = {"build_key": evaluation.build_key, "code_key": evaluation.code_key, **evaluation.details}
             details = {**{name: value for name, value in built.items() if value is not None}, **details}
@@ -178,7 +181,7 @@ def winner_cards(record: RunRecord) -> list[WinnerCard]:
                 configuration(winner, record.default_configurations.get(implementation)),
                 tuple(results),
                 evaluation,
-                details,
+                {name: value for name, value in details.items() if name not in _SHOWN_ELSEWHERE},
                 tuple(contests),
             )
         )
