@@ -28,10 +28,10 @@ from kernelwright.referee._child import KernelFailure
 from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._child import Patience
 from kernelwright.referee._child import RefereeError
+from kernelwright.referee._course import Course
 from kernelwright.referee._entrant import Describe
 from kernelwright.referee._entrant import NativeCallLike
 from kernelwright.referee._entrant import NativeEntrant
-from kernelwright.referee._race import Course
 from kernelwright.referee._race import Race
 from kernelwright.referee._race import RaceResult
 from kernelwright.referee._race import time_course

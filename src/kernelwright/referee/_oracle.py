@@ -33,7 +33,7 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 @dataclass
 class Expectation:
-    """The oracle of one call, flat: `expected` is fp64, or fp32 for half precision; `peer` is torch's result."""
+    """The oracle of one call, flat: `expected` in fp64 (fp32 for half precision), `peer` torch's."""
 
     expected: Tensor
     peer: Tensor
