@@ -240,10 +240,14 @@ def _winner(
     if record is None:
         return None
     implementation = tunable.get(record.implementation)
-    if implementation is None:
+    if implementation is None or implementation.tunables is None:
         notes.append(f"the winner of {bucket} is for {record.implementation!r}, which does not serve here")
         return None
     reason = record.outdated(_fact(operator, implementation, implementation.provenance))
+    try:
+        implementation.tunables.validate({**implementation.tunables.default, **record.configuration})
+    except KernelwrightError as error:
+        reason = reason or str(error)
     if reason is not None:
         notes.append(f"the winner of {bucket} is ignored: {reason}")
         return None
