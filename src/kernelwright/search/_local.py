@@ -16,22 +16,32 @@ from kernelwright.space import Space
 class LocalSearch(Optimizer):
     """The default configuration, a spread-out first batch, then annealing over single changes.
 
-    The first batch is chosen by maximin distance (Johnson, Moore and Ylvisaker, 1990) among a sample of valid
-    configurations: the biggest single gain on recorded spaces. Then a current configuration is changed in
-    one parameter at a time; a worse result is accepted with probability exp(−Δ / temperature), on the scale
-    of the scores seen so far (Kirkpatrick et al., 1983). When all its neighbours were seen, the search goes
-    on from the best configuration that has some left, else from a random one. Failures are only avoided.
+    The first batch is the default, the most central configuration, and then by maximin distance (Johnson,
+    Moore and Ylvisaker, 1990) from a sample of valid ones: the biggest single gain on recorded spaces. Then a
+    current configuration is changed in one parameter at a time; a worse result is accepted with probability
+    exp(−Δ / temperature), on the scale of the scores seen so far (Kirkpatrick et al., 1983). When all its
+    neighbours were seen, the search goes on from the best configuration that has some left, else from a
+    random one. Failures are only avoided.
 
     Args:
         start: size of the first batch, the default configuration included.
         sample: how many valid configurations the batch is chosen from.
+        temperature: at first, in units of the scores' spread (median minus best); zero climbs hills only.
         cooling: factor on the temperature after each score.
     """
 
     def __init__(
-        self, space: Space, *, seed: int = 0, start: int = 8, sample: int = 500, cooling: float = 0.9
+        self,
+        space: Space,
+        *,
+        seed: int = 0,
+        start: int = 8,
+        sample: int = 500,
+        temperature: float = 0.15,
+        cooling: float = 0.9,
     ) -> None:
         super().__init__(space, seed=seed)
+        self._temperature = temperature
         self._cooling = cooling
         self._start = self._design(start, sample)
         self._current: Configuration | None = None
@@ -56,7 +66,9 @@ class LocalSearch(Optimizer):
         if any(key(configuration) == name for _, configuration in self._start):
             return False
         spread = statistics.median(self.scores.values()) - min(self.scores.values())
-        temperature = 0.5 * spread * self._cooling ** max(len(self.scores) - len(self._start), 0)
+        temperature = (
+            self._temperature * spread * self._cooling ** max(len(self.scores) - len(self._start), 0)
+        )
         if temperature <= 0:
             return False
         return random.Random(f"{self.seed}/accept/{name}").random() < math.exp(-loss / temperature)
@@ -73,9 +85,13 @@ class LocalSearch(Optimizer):
             pool = list(self.space.configurations())
         else:
             pool = [self.space.sample(rng) for _ in range(sample)]
-        chosen = [("default", self.space.default)]
         rng.shuffle(pool)
-        gaps = [self.space.distance(one, self.space.default) for one in pool]
+        middle = [statistics.fmean(column) for column in zip(*map(self.space.encode, pool), strict=True)]
+        off = [sum(abs(a - b) for a, b in zip(self.space.encode(one), middle, strict=True)) for one in pool]
+        chosen = [("default", self.space.default)]
+        if size > 1:
+            chosen.append(("designed", pool[min(range(len(pool)), key=off.__getitem__)]))
+        gaps = [min(self.space.distance(one, known) for _, known in chosen) for one in pool]
         while len(chosen) < size:
             widest = max(range(len(pool)), key=gaps.__getitem__)
             if gaps[widest] <= 0:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Fewer distinct artifacts than this are too few to call it a search.
+ENOUGH = 12
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -20,6 +23,11 @@ class Budget:
     def search_until_s(self) -> float:
         """When the search stops asking."""
         return 0.56 * self.total_s
+
+    @property
+    def search_at_last_until_s(self) -> float:
+        """When it stops even with fewer than `ENOUGH` artifacts judged: on a busy machine."""
+        return 0.68 * self.total_s
 
     @property
     def confirm_until_s(self) -> float:

@@ -76,10 +76,10 @@ class Finals:
         return [workload for workload in self._workloads if workload.name not in decided]
 
     def _finalists(self, workload: Workload) -> list[EvaluationRecord]:
-        """The best on this workload, of distinct code, and the stored winner if it is right."""
+        """The surest on this workload, of distinct code, and the stored winner if it is right."""
         ranked = sorted(
             (one for one in self._run.evaluations if one.passed and one.reused is None and one.number > 1),
-            key=lambda one: (-one.ratios[workload.name], one.number),
+            key=lambda one: (-one.intervals[workload.name][0], -one.ratios[workload.name], one.number),
         )
         chosen = [one for one in ranked if one.ratios[workload.name] > 1.0][:FINALISTS]
         incumbent = self._incumbent(workload)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +17,14 @@ from kernelwright.kernels.cpu import native_kernels
 from kernelwright.kernels.cpu import NativeKernel
 from kernelwright.ops import Workload
 from kernelwright.referee import bench
+from kernelwright.referee import BenchRow
 from kernelwright.referee import confirm
 from kernelwright.referee import Contest
+from kernelwright.referee import Mode
 from kernelwright.referee import NativeEntrant
 from kernelwright.referee import NativeJudge
 from kernelwright.referee import Patience
+from kernelwright.referee import Regime
 from kernelwright.referee import Status
 from kernelwright.referee import Verdict
 from kernelwright.tuning._pipeline import Built
@@ -35,6 +40,10 @@ PATIENCE = Patience(silent_s=3.0, total_s=60.0)
 _ATTEMPTS = 2
 #: Elements above which a workload is left to the full check, which confirms finalists.
 _QUICK_ELEMENTS = 1 << 22
+
+
+class _OutOfTime(Exception):
+    """Ends a bench after the row that used up its time."""
 
 
 class NativePipeline:
@@ -140,21 +149,29 @@ class NativePipeline:
     def peers(self, workloads: Sequence[Workload], *, budget_s: float) -> Mapping[str, list[dict[str, Any]]]:
         """Ours, as dispatch now chooses it, against torch eager; both called from Python in one process."""
         found: dict[str, list[dict[str, Any]]] = {}
-        report = bench(
-            self._plan.operator,
-            against=("eager",),
-            workloads=[workload.name for workload in workloads],
-            dtypes=(self._plan.dtype,),
-            modes=("cold",),
-            regimes=("preallocated",),
-            budget_s=min(max(0.5 * budget_s / len(workloads), 0.2), 1.5),
-        )
-        for row, workload in zip(report.rows, workloads, strict=True):
-            contests = [peer.contest for peer in row.peers if peer.contest is not None]
+        deadline = time.monotonic() + budget_s
+
+        def take(row: BenchRow) -> None:
+            workload = workloads[len(found)]
             found[workload.name] = [
-                {**contest_dict(contest, "confirmed"), "baseline": "torch", "workload": workload.name}
-                for contest in contests
+                {**contest_dict(peer.contest, "confirmed"), "baseline": "torch", "workload": workload.name}
+                for peer in row.peers
+                if peer.contest is not None
             ]
+            if time.monotonic() > deadline:
+                raise _OutOfTime
+
+        with contextlib.suppress(_OutOfTime):
+            bench(
+                self._plan.operator,
+                against=("eager",),
+                workloads=[workload.name for workload in workloads],
+                dtypes=(self._plan.dtype,),
+                modes=(Mode.COLD,),
+                regimes=(Regime.PREALLOCATED,),
+                budget_s=min(max(0.4 * budget_s / len(workloads), 0.2), 1.5),
+                on_row=take,
+            )
         return found
 
     def provenance(self, implementation: str) -> Mapping[str, str]:

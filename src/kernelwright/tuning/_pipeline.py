@@ -94,7 +94,10 @@ class Pipeline(Protocol):
         """
 
     def peers(self, workloads: Sequence[Workload], *, budget_s: float) -> Mapping[str, list[dict[str, Any]]]:
-        """Contests of what dispatch now chooses against torch, called from Python, by workload name."""
+        """Contests of what dispatch now chooses against torch, called from Python, by workload name.
+
+        Workloads that the budget does not allow are left out.
+        """
 
     def provenance(self, implementation: str) -> Mapping[str, str]:
         """What a stored winner of this implementation depends on."""

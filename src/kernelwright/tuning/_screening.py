@@ -14,6 +14,7 @@ from kernelwright.search import LocalSearch
 from kernelwright.search import Optimizer
 from kernelwright.space import Configuration
 from kernelwright.tuning._budget import Budget
+from kernelwright.tuning._budget import ENOUGH
 from kernelwright.tuning._events import BestChanged
 from kernelwright.tuning._events import EvaluationFinished
 from kernelwright.tuning._events import Phase
@@ -29,11 +30,17 @@ from kernelwright.tuning._record import PENDING
 
 #: Builds that are asked for together; measuring waits for them.
 BATCH = 4
+#: Evaluations that are spread over the space before the search turns local: few, since defaults were picked
+#: with care and most points far away from them are slow.
+START = 4
 _FIRST_GUESS_S = 1.5
 
 
 class Screening:
     """Judges candidates one batch at a time, and keeps what was built for the finals.
+
+    Each workload has a winner of its own, so it has an optimiser of its own; they take turns in asking, and
+    each learns from every evaluation.
 
     The default configuration of the first entry is evaluation 1 and the baseline of all ratios. Evaluations
     that an earlier sitting left without a verdict are judged first.
@@ -54,7 +61,7 @@ class Screening:
         self._stored = stored
         self._budget = budget
         self._entries = {entry.implementation: entry for entry in pipeline.entries}
-        self._optimizers: dict[str, Optimizer] = {}
+        self._optimizers: dict[str, dict[str, Optimizer]] = {}
         self._built: dict[int, Built] = {}
         self._judged = 0
         self._began_s = log.elapsed_s
@@ -82,15 +89,21 @@ class Screening:
 
     def _replay(self) -> None:
         for entry in self._entries.values():
-            self._optimizers[entry.implementation] = LocalSearch(entry.space, seed=self._run.seed)
+            self._optimizers[entry.implementation] = {
+                # The first batch is common to all: one optimiser asks it.
+                workload.name: LocalSearch(
+                    entry.space, seed=self._run.seed + place, start=1 if place else START
+                )
+                for place, workload in enumerate(self._workloads)
+            }
         for one in self._run.evaluations:
-            optimizer = self._optimizers.get(one.implementation)
-            if optimizer is None or not optimizer.space.contains(one.configuration):
+            entry_of = self._entries.get(one.implementation)
+            if entry_of is None or not entry_of.space.contains(one.configuration):
                 raise UsageError(
                     f"evaluation #{one.number} of run {self._run.id} is outside today's space: the kernel "
                     "has changed since; start a new run"
                 )
-            optimizer.withhold(one.configuration)
+            self._withhold(one.implementation, one.configuration)
             if one.status != PENDING:
                 self._tell(one)
 
@@ -114,10 +127,8 @@ class Screening:
     def _ask_stored(self) -> list[EvaluationRecord]:
         asked = []
         for implementation, configuration in self._stored.values():
-            optimizer = self._optimizers[implementation]
             known = [one for one in self._run.evaluations if one.configuration == configuration]
             if not any(one.implementation == implementation for one in known):
-                optimizer.withhold(configuration)
                 asked.append(self._write_ask(self._entries[implementation], configuration, "winner"))
         for entry in list(self._entries.values())[1:]:
             if not any(one.implementation == entry.implementation for one in self._run.evaluations):
@@ -125,22 +136,28 @@ class Screening:
         return asked
 
     def _ask(self) -> list[EvaluationRecord]:
-        left = self._budget.search_until_s - self._log.elapsed_s
+        few = self._run.artifacts < ENOUGH
+        until_s = self._budget.search_at_last_until_s if few else self._budget.search_until_s
+        left = until_s - self._log.elapsed_s
         spent = self._log.elapsed_s - self._began_s
         each = spent / self._judged if self._judged else _FIRST_GUESS_S
         room = min(BATCH, math.floor(left / max(each, 1e-9)))
         asked: list[EvaluationRecord] = []
-        for index in range(room):
-            entries = list(self._entries.values())
-            entry = entries[(len(self._run.evaluations) + index) % len(entries)]
-            for proposal in self._optimizers[entry.implementation].ask(1):
+        for _ in range(room):
+            turn = len(self._run.evaluations)
+            entry = list(self._entries.values())[turn % len(self._entries)]
+            optimizers = self._optimizers[entry.implementation]
+            # The designed batch first; then each workload's optimiser in its turn.
+            place = 0 if turn < START else turn // len(self._entries) % len(self._workloads)
+            optimizer = optimizers[self._workloads[place].name]
+            for proposal in optimizer.ask(1):
                 asked.append(self._write_ask(entry, proposal.configuration, proposal.origin))
         if room > 0 and not asked:
             self._log.note("the whole space was searched")
         return asked
 
     def _write_ask(self, entry: Entry, configuration: Configuration, origin: str) -> EvaluationRecord:
-        self._optimizers[entry.implementation].withhold(configuration)
+        self._withhold(entry.implementation, configuration)
         self._log.write(
             "asked",
             {
@@ -260,10 +277,16 @@ class Screening:
             },
         )
 
+    def _withhold(self, implementation: str, configuration: Configuration) -> None:
+        for optimizer in self._optimizers[implementation].values():
+            optimizer.withhold(configuration)
+
     def _tell(self, one: EvaluationRecord) -> None:
-        score = one.score
-        outcome = Failure(one.status, one.reason) if score is None else -math.log(score)
-        self._optimizers[one.implementation].tell(one.configuration, outcome)
+        for workload, optimizer in self._optimizers[one.implementation].items():
+            if one.passed:
+                optimizer.tell(one.configuration, -math.log(one.ratios[workload]))
+            else:
+                optimizer.tell(one.configuration, Failure(one.status, one.reason))
 
 
 def _candidate(one: EvaluationRecord) -> Candidate:

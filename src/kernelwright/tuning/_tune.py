@@ -156,7 +156,10 @@ def _race_peers(log: RunLog, plan: Plan, pipeline: Pipeline, budget: Budget) -> 
         log.note(f"torch was not raced: {error}")
         return
     for workload in missing:
-        log.write("peers", {"workload": workload.name, "contests": contests.get(workload.name, [])})
+        if workload.name in contests:
+            log.write("peers", {"workload": workload.name, "contests": contests[workload.name]})
+    if len(contests) < len(missing):
+        log.note(f"time allowed to race torch on {len(contests)} of {len(missing)} workloads")
 
 
 def _give_up(log: RunLog, plan: Plan) -> None:
