@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given
@@ -68,7 +70,7 @@ def test_outputs_start_poisoned_and_buffers_do_not_overlap() -> None:
         for views in slots
         for view in views
     )
-    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
     assert all(start % 64 == spans[0][0] % 64 for start, _ in spans)
 
 
@@ -96,5 +98,5 @@ def test_a_warm_ring_has_two_slots_a_contestant() -> None:
 
 
 def test_buffers_that_do_not_fit_are_refused_with_the_sizes() -> None:
-    with pytest.raises(UsageError, match="3 contestants .* need 600 MiB, more than half of the 1024 MiB"):
+    with pytest.raises(UsageError, match=r"3 contestants .* need 600 MiB, more than half of the 1024 MiB"):
         plan_ring(100 * MIB, 3, wanted_bytes=0, llc_bytes=MIB, available_bytes=1024 * MIB)

@@ -34,6 +34,7 @@ from kernelwright.referee._python_judge import consult
 from kernelwright.referee._python_judge import fault
 from kernelwright.referee._python_judge import loosened
 from kernelwright.referee._python_rotation import Layout
+from kernelwright.referee._python_rotation import Plan
 from kernelwright.referee._python_rotation import plan_ring
 from kernelwright.referee._python_rotation import Pool
 from kernelwright.referee._python_rotation import Ring
@@ -135,28 +136,24 @@ class Session:
         if spec is None:
             raise RuntimeError("begin came before setup")
         workload = spec.workload(*message["sizes"], dtype=self._dtype)
-        if workload != self._prepared:
-            self._prepare(spec, workload)
-        self._contestants, self._checkers = [], {}
         mode = Mode(message["mode"])
-        racing = [side for side in self._sides if side.recipe is not None]
-        layout = self._layout(spec)
+        self._contestants, self._checkers = [], {}
         try:
-            plan = plan_ring(
-                layout.slot_bytes,
-                len(self._sides),
-                wanted_bytes=self._cold if mode is Mode.COLD else 0,
-                llc_bytes=self._llc,
-                available_bytes=self._available,
-            )
+            # Asked before any input is made, from the least that a call can take.
+            self._plan(spec.cost(workload).bytes, mode)
+            if workload != self._prepared:
+                self._prepare(spec, workload)
+            layout = self._layout(spec)
+            plan = self._plan(layout.slot_bytes, mode)
         except UsageError as error:
             return {"status": Status.UNSUPPORTED, "reason": str(error), "sides": []}
         contents = [{name: arguments[name] for name in spec.tensors} for arguments in self._inputs]
         ring = Ring(
             self._pool, layout, contents, "out", slots=plan.slots, warm=mode is Mode.WARM, seed=self._seed
         )
-        for side in racing:
-            self._enter(side, ring, contents)
+        for side in self._sides:
+            if side.recipe is not None:
+                self._enter(side, ring, contents)
         return {
             "status": Status.PASSED,
             "reason": "",
@@ -164,6 +161,15 @@ class Session:
             "rotation": plan.as_dict(),
             "served_by": self._served_by(spec),
         }
+
+    def _plan(self, footprint: int, mode: Mode) -> Plan:
+        return plan_ring(
+            footprint,
+            1 + len(self._peers),
+            wanted_bytes=self._cold if mode is Mode.COLD else 0,
+            llc_bytes=self._llc,
+            available_bytes=self._available,
+        )
 
     def _prepare(self, spec: OperatorSpec, workload: Workload) -> None:
         """Inputs, oracles and recipes of a workload; they serve both modes."""
