@@ -73,6 +73,16 @@ def test_the_record_tells_how_it_was_made(kernel: Kernel, compiler: machine.Comp
     assert not any(flag.startswith("-march") for flag in made.flags)
 
 
+@pytest.mark.parametrize(
+    "text", ["a b", "$HOME $$", "'x'", "`id` $(id)", ";|&<>(){}*?~#!", "é = ü", "a\\\\b"]
+)
+def test_macros_reach_the_source_as_they_are(kernel: Kernel, text: str) -> None:
+    source = '#include "kw/abi.h"\nKW_EXPORT const char *scale() { return TEXT; }\n'
+    function = load(build(kernel(source=source, macros={"TEXT": f'"{text}"'}))).scale
+    function.restype = ctypes.c_char_p
+    assert function().decode() == text.replace("\\\\", "\\")
+
+
 def test_warnings_are_kept_with_the_artifact(kernel: Kernel) -> None:
     made = build(kernel(source='#warning "look here"\nextern "C" int scale() { return 1; }\n'))
     assert "look here" in made.log

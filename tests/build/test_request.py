@@ -83,6 +83,7 @@ def test_a_header_in_an_include_folder_counts_and_a_document_does_not(kernel: Ke
     before = request.key
     (request.root / "README.md").write_text("words")
     (request.root / ".hidden.h").write_text("words")
+    (request.root / "include" / "dangling.h").symlink_to("nowhere")
     assert request.key == before
     (request.root / "include" / "new.inl").write_text("#define NEW\n")
     assert request.key != before

@@ -11,6 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -147,6 +148,28 @@ def test_a_killed_build_leaves_nothing_running_and_nothing_half_made(
     assert made.cached == (there is not None)
     assert load(made).scale
     wait_for(lambda: compilations(tmp_path) == 1)
+
+
+def test_an_interrupted_build_leaves_nothing_at_all(
+    start: Callable[..., subprocess.Popen[str]], store: Path, tmp_path: Path
+) -> None:
+    process = start(7)
+    wait_for(lambda: compilations(tmp_path) == 1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in errors
+    assert not any(str(tmp_path / "slow-compiler") in " ".join(other.cmdline()) for other in ours())
+    assert [path.name for path in store.rglob("*") if path.is_file()] == [
+        next((store / ".locks").iterdir()).name
+    ]
+
+
+def test_threads_of_one_process_build_it_once(kernel: Kernel) -> None:
+    requests = [kernel(macros={"KW_FACTOR": 5})] * 6
+    with ThreadPoolExecutor(6) as pool:
+        made = list(pool.map(build, requests))
+    assert sorted(artifact.cached for artifact in made) == [False] + [True] * 5
+    assert len({artifact.library for artifact in made}) == 1
 
 
 def ours() -> Iterator[psutil.Process]:

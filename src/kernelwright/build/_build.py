@@ -20,7 +20,8 @@ from kernelwright.errors import BuildError
 from kernelwright.errors import NoCompilerError
 from kernelwright.process import Limits
 
-DEFAULT_LIMITS = Limits(wall_s=120.0)
+#: Beyond what any sound kernel takes: a search must survive the configurations that make a compiler explode.
+DEFAULT_LIMITS = Limits(wall_s=120.0, memory_bytes=8 << 30)
 #: How often a build starts over because its sources were edited meanwhile.
 _ROUNDS = 3
 

@@ -127,6 +127,8 @@ def _clang_answer(words: Sequence[str]) -> list[str]:
 def compiler_environment() -> dict[str, str]:
     """The environment of compilers: messages in English; nothing that changes what they make."""
     steering = {
+        "CCC_OVERRIDE_OPTIONS",
+        "COMPILER_PATH",
         "CPATH",
         "CPLUS_INCLUDE_PATH",
         "C_INCLUDE_PATH",

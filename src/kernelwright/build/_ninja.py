@@ -82,7 +82,8 @@ def compile_all(scratch: Path, jobs: Sequence[Job], limits: Limits, parallel: in
     outcome = run(
         [binary, "-C", scratch, "-k", "0", "-j", str(parallel), "--quiet"],
         limits=batch,
-        env=compiler_environment(),
+        # What a killed compiler leaves behind is then swept away with the scratch folder.
+        env={**compiler_environment(), "TMPDIR": str(scratch)},
     )
     times = _times(scratch / ".ninja_log")
     return {job.key: _result(scratch / job.key, steps[job.key], outcome, times) for job in jobs}

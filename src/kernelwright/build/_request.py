@@ -169,8 +169,9 @@ def _headers_below(folder: Path) -> Iterator[Path]:
             child for child in children if not child.startswith(".") and child != "__pycache__"
         )
         for name in sorted(names):
-            if Path(name).suffix.lower() in HEADERS and not name.startswith("."):
-                yield Path(parent, name)
+            path = Path(parent, name)
+            if path.suffix.lower() in HEADERS and not name.startswith(".") and path.is_file():
+                yield path
 
 
 _digests: dict[Path, tuple[tuple[int, int, int, int], bytes]] = {}
@@ -180,7 +181,10 @@ _SETTLED_NS = 100_000_000
 
 def _digest_of(path: Path) -> bytes:
     """SHA-256 of a file's content, remembered while size, times and inode stay as they were."""
-    status = path.stat()
+    try:
+        status = path.stat()
+    except FileNotFoundError as error:
+        raise BuildError("build_failed", "the build key", "none was run", f"error: {error}") from error
     stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     known = _digests.get(path)
     if known is not None and known[0] == stamp:

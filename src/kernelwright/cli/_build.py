@@ -48,6 +48,7 @@ def build(
     """
     from kernelwright import machine
     from kernelwright.build import build_many
+    from kernelwright.build import find
     from kernelwright.errors import UnknownNameError
     from kernelwright.errors import UsageError
 
@@ -57,6 +58,9 @@ def build(
     if tier is not None and tier not in known:
         raise UnknownNameError("ISA tier", tier, known)
     requests = _requests(targets or [], tier, all_tiers)
+    missing = sum(find(one) is None for one in requests)
+    if missing:
+        typer.echo(f"building {missing} of {len(requests)} artifacts", err=True)
     results = build_many(requests, jobs=jobs)
     if as_json:
         typer.echo(json.dumps([_as_json(one, result) for one, result in zip(requests, results, strict=True)]))
