@@ -150,6 +150,17 @@ def test_a_killed_build_leaves_nothing_running_and_nothing_half_made(
     wait_for(lambda: compilations(tmp_path) == 1)
 
 
+def test_a_long_list_is_kept_piece_by_piece(
+    start: Callable[..., subprocess.Popen[str]], kernel: Kernel, tmp_path: Path, compiler: machine.Compiler
+) -> None:
+    process = start(*range(20, 32))
+    wait_for(lambda: compilations(tmp_path) == 6)
+    process.kill()
+    process.wait()
+    there = [find(kernel(macros={"KW_FACTOR": n}, compiler=compiler)) is not None for n in range(20, 32)]
+    assert there == [True] * 4 + [False] * 8
+
+
 def test_an_interrupted_build_leaves_nothing_at_all(
     start: Callable[..., subprocess.Popen[str]], store: Path, tmp_path: Path
 ) -> None:

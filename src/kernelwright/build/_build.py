@@ -24,6 +24,8 @@ from kernelwright.process import Limits
 DEFAULT_LIMITS = Limits(wall_s=120.0, memory_bytes=8 << 30)
 #: How often a build starts over because its sources were edited meanwhile.
 _ROUNDS = 3
+#: How many compilations one run of ninja makes for each of its parallel places.
+_WAVES = 4
 
 
 def find(request: BuildRequest) -> Artifact | None:
@@ -97,13 +99,16 @@ def build_many(
 def _make(wanted: dict[str, BuildRequest], limits: Limits, parallel: int) -> dict[str, Artifact | BuildError]:
     """Build or wait for each key; a key is absent from the answer when its sources changed meanwhile."""
     results: dict[str, Artifact | BuildError] = {}
-    waiting = dict(wanted)
+    waiting = list(wanted)
+    elsewhere: list[str] = []
     while waiting:
-        busy = _make_free(waiting, results, limits, parallel)
-        for key in busy:
-            # Nothing is held here: two processes that wait for each other's keys cannot lock each other.
-            _store.wait_until_free(key)
-        waiting = {key: waiting[key] for key in busy}
+        # Piece by piece: what is done is there for others, and for a second try, before all of it is done.
+        piece, waiting = waiting[: _WAVES * parallel], waiting[_WAVES * parallel :]
+        elsewhere += _make_free({key: wanted[key] for key in piece}, results, limits, parallel)
+        if not waiting and elsewhere:
+            # No lock is held here: two processes that wait for each other's keys cannot lock each other up.
+            _store.wait_until_free(elsewhere[0])
+            waiting, elsewhere = elsewhere, []
     return results
 
 
