@@ -54,12 +54,12 @@ def measured(monkeypatch):
 
     def measure(*, deadline_s: float, say: object) -> _probes.Measurement:
         asked.append(deadline_s)
-        found = Ceilings(
-            machine.fingerprint(), (BANDWIDTH, FLOPS), {"load_before": 9.0, "notes": ["L3: none"]}
-        )
+        facts = {"load_before": 0.0, "notes": ["L3: none"]}
+        found = Ceilings(machine.fingerprint(), (BANDWIDTH, FLOPS), facts)
         return _probes.Measurement(found, ("L3: none",), 0)
 
     monkeypatch.setattr(_probes, "measure", measure)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
     return asked
 
 
@@ -144,12 +144,25 @@ def test_ceilings_are_measured_once_and_kept(doctor, measured):
     assert measured[0] < 15
     assert "vfmadd" in text
     assert "L3: none" in text
-    assert "the machine was busy" in text
+    assert "busy" not in text
     doctor()
     assert len(measured) == 1
     assert "10.0 GB/s" in doctor("--brief")
     doctor("--measure")
     assert len(measured) == 2
+
+
+def test_what_was_measured_on_a_busy_machine_is_measured_again_when_it_is_idle(doctor, measured, monkeypatch):
+    busy = Ceilings(machine.fingerprint(), (BANDWIDTH, FLOPS), {"load_before": 100.0})
+    machine.store_ceilings(busy)
+    assert "busy" in doctor("--no-measure")
+    assert measured == []
+    monkeypatch.setattr("os.getloadavg", lambda: (100.0, 1.0, 1.0))
+    assert "busy" in doctor()
+    assert measured == []
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 1.0, 1.0))
+    assert "busy" not in doctor()
+    assert len(measured) == 1
 
 
 def test_stored_ceilings_are_shown_where_none_may_be_measured(doctor, measured):

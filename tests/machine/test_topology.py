@@ -207,3 +207,15 @@ def test_the_fingerprint_is_the_same_in_every_process_and_differs_with_the_affin
     assert of() == fingerprint()
     if current().threads > 1:
         assert of(str(current().affinity[0])) != fingerprint()
+
+
+def test_looking_at_the_machine_needs_neither_torch_nor_a_compiler():
+    code = (
+        "import sys\n"
+        "from kernelwright import machine\n"
+        "machine.current(), machine.fingerprint(), machine.available_tiers()\n"
+        "sys.exit('torch' in sys.modules)\n"
+    )
+    environment = {**os.environ, "PATH": "/nowhere"}
+    environment.pop("CXX", None)
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

@@ -16,6 +16,7 @@ from kernelwright.process import End
 from kernelwright.process import Limits
 from kernelwright.process import run
 from kernelwright.process import TAIL_BYTES
+from kernelwright.process._outcome import classify
 
 SOON = Limits(wall_s=20.0)
 
@@ -128,6 +129,31 @@ time.sleep(0.3)
     assert not alive(int(outcome.stdout))
 
 
+def test_guards_that_start_each_other_anew_die_too(tmp_path):
+    # Two processes in sessions of their own, each of which replaces the other when that dies.
+    script = tmp_path / "guard.py"
+    script.write_text("""
+import os, subprocess, sys, time
+log = open(sys.argv[1], "a")
+while True:
+    if len(sys.argv) > 2:
+        other = subprocess.Popen([sys.executable, "-I", "-S", __file__, sys.argv[1]], start_new_session=True)
+    else:
+        other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    print(os.getpid(), other.pid, file=log, flush=True)
+    other.wait()
+""")
+    log = tmp_path / "log"
+    argv = [sys.executable, "-I", "-S", str(script), str(log), "first"]
+    outcome = run(argv, limits=Limits(wall_s=0.7))
+    assert outcome.end is End.TIMED_OUT
+    pids = [int(word) for word in log.read_text().split()]
+    assert len(pids) >= 3
+    assert not any(map(alive, pids))
+    time.sleep(0.2)
+    assert not [name for name in map(command_line, all_pids()) if str(script) in name]
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 def test_a_compilers_own_children_die_with_it(tmp_path):
     # g++ runs cc1plus, which is the one that loops: templates that nest for ever.
@@ -187,6 +213,22 @@ def test_memory_within_the_limit_is_fine():
 def test_programs_that_say_they_ran_out_of_memory_are_believed_when_they_fail(text):
     assert run(["sh", "-c", f'echo "{text}" >&2; exit 1'], limits=SOON).end is End.OUT_OF_MEMORY
     assert run(["sh", "-c", f'echo "{text}" >&2'], limits=SOON).end is End.EXITED
+
+
+@pytest.mark.parametrize(
+    ("status", "stderr", "oom_killed", "end"),
+    [
+        (9, "", True, End.OUT_OF_MEMORY),
+        (9, "", False, End.SIGNALLED),
+        (11, "", True, End.SIGNALLED),
+        (1 << 8, "g++: fatal error: Killed signal terminated program cc1plus", True, End.OUT_OF_MEMORY),
+        (1 << 8, "g++: fatal error: Killed signal terminated program cc1plus", False, End.EXITED),
+        (0, "Killed", True, End.EXITED),
+    ],
+)
+def test_a_kill_while_the_kernel_counted_one_for_memory_is_out_of_memory(status, stderr, oom_killed, end):
+    found, _, _ = classify("exited", status, stderr, oom_killed=oom_killed, cpu_s=0.1, limits=SOON)
+    assert found is end
 
 
 def test_processor_time_beyond_the_limit_is_a_timeout():

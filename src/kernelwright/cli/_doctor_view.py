@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from kernelwright.machine import Ceilings
     from kernelwright.machine import Machine
 
-#: Above this, the processors were not idle enough for a ceiling to be trusted.
-_BUSY_LOAD = 0.5
-
 
 def show(
     console: Console,
@@ -166,12 +163,6 @@ def _show_ceilings(console: Console, ceilings: Ceilings | None, notes: Sequence[
         console.print(
             f"[dim]medians ± half the width of the middle 90%; measured {ceilings.entries[-1].when}[/]"
         )
-        before = ceilings.conditions.get("load_before")
-        if before is not None and before > _BUSY_LOAD * machine.current().threads:
-            console.print(
-                f"[yellow]![/] the machine was busy then (load {before:.1f}): kernelwright doctor --measure, "
-                "when it is idle"
-            )
     for note in notes:
         console.print(f"[yellow]![/] {escape(note)}")
     console.print()

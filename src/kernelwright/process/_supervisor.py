@@ -92,10 +92,10 @@ def descendants() -> list[int]:
     return found
 
 
-def kill(pid: int, group: bool) -> None:
-    """Kill a process or a group; one that is gone already is fine."""
+def send(number: int, pid: int, group: bool = False) -> None:
+    """Signal a process or a group; one that is gone already is fine."""
     try:
-        (os.killpg if group else os.kill)(pid, signal.SIGKILL)
+        (os.killpg if group else os.kill)(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
 
@@ -128,14 +128,17 @@ class Work:
     def destroy(self) -> None:
         """Kill the group, then whatever left it, until nothing is left."""
         deadline = time.monotonic() + KILL_PATIENCE_S
-        kill(self.pid, group=True)
+        send(signal.SIGKILL, self.pid, group=True)
         while True:
             self.reap()
             if self.childless or time.monotonic() > deadline:
                 return
-            kill(self.pid, group=True)
-            for pid in descendants():
-                kill(pid, group=False)
+            send(signal.SIGKILL, self.pid, group=True)
+            left = descendants()
+            # Stopped first, they cannot start new ones while the others are being killed.
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in left:
+                    send(number, pid)
             time.sleep(0.001)
 
 
