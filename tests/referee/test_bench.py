@@ -36,6 +36,8 @@ QUICK: dict[str, Any] = {
     "cold_bytes": 1 << 20,
 }
 
+EXAMPLE = str(Path(__file__).parents[2] / "benchmarks" / "peers" / "as_in_models.py")
+
 
 class Rounds:
     """A session in this process: begin, some rounds, finish; what a child would answer."""
@@ -166,6 +168,12 @@ class TestSession:
 
 
 class TestPeers:
+    @pytest.mark.parametrize("operator", ["rms_norm", "softmax", "silu_and_mul"])
+    def test_the_example_of_a_peer_file_is_right(self, operator: str) -> None:
+        rounds = Rounds(operator, [EXAMPLE], Regime.ALLOCATING)
+        assert rounds.sides[EXAMPLE]["status"] == Status.PASSED
+        assert not rounds.judged()[EXAMPLE]["problem"]
+
     def test_a_function_of_a_module_is_a_peer_with_its_out(self) -> None:
         spec = dispatch.spec("softmax")
         arguments = {"x": torch.randn(2, 8)}
