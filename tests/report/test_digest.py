@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kernelwright.machine import Ceilings
@@ -106,6 +108,17 @@ def test_attained_bandwidth_is_bytes_over_time_beside_the_copy_of_memory(
     assert (default.ceiling.level, default.ceiling.stores) == ("DRAM", "nontemporal")
     assert default.share == pytest.approx(default.bandwidth / 31e9)
     assert all(point.share is None for point in _digest.attained(record, None))
+
+
+def test_the_ceiling_of_as_many_threads_is_taken_where_it_was_measured(ceilings: Ceilings) -> None:
+    one_thread = [replace(one, threads=1, value=one.value / 2, p05=one.p05 / 2) for one in ceilings.entries]
+    both = replace(ceilings, entries=(*ceilings.entries, *one_thread))
+    cost = {"bytes_read": 100, "bytes_written": 100}
+    chosen = {threads: _digest.copy_ceiling(both, cost, threads) for threads in (1, 2, 64, None)}
+    assert {threads: one and one.threads for threads, one in chosen.items()} == {1: 1, 2: 2, 64: 2, None: 2}
+    twice = _digest.copy_ceiling(both, {"bytes_read": 200, "bytes_written": 100}, 2)
+    assert twice is not None
+    assert twice.reads_per_write == 1, "two reads a write were not measured"
 
 
 def test_a_roof_is_the_best_copy_of_its_level(ceilings: Ceilings) -> None:

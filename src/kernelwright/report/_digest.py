@@ -255,7 +255,9 @@ def attained(record: RunRecord, ceilings: Ceilings | None) -> list[Attained]:
                 times["winner"] = row.against_default["candidate_time"]["median_ns"]
         if row.against_torch is not None:
             times["torch"] = row.against_torch["baseline_time"]["median_ns"]
-        ceiling = None if ceilings is None else copy_ceiling(ceilings, cost)
+        held = row.against_default or row.against_torch or {}
+        threads = (held.get("conditions") or {}).get("threads")
+        ceiling = None if ceilings is None else copy_ceiling(ceilings, cost, threads)
         for who, nanoseconds in times.items():
             found.append(
                 Attained(row.result.workload, who, nanoseconds, moved, cost.get("flops", 0), ceiling)
@@ -263,14 +265,18 @@ def attained(record: RunRecord, ceilings: Ceilings | None) -> list[Attained]:
     return found
 
 
-def copy_ceiling(ceilings: Ceilings, cost: Mapping[str, int]) -> Ceiling | None:
-    """Copy bandwidth of memory at the mix of reads and writes of this cost, non-temporal where measured."""
+def copy_ceiling(ceilings: Ceilings, cost: Mapping[str, int], threads: int | None = None) -> Ceiling | None:
+    """Copy bandwidth of memory at the mix of reads and writes of this cost.
+
+    With non-temporal stores and this number of threads where that was measured, else the nearest to it.
+    """
     mix = max(1, round(cost["bytes_read"] / cost["bytes_written"])) if cost.get("bytes_written") else 1
-    for reads in (mix, 1):
-        for stores in ("nontemporal", "plain"):
-            found = ceilings.copy("DRAM", stores=stores, reads_per_write=reads)
-            if found is not None:
-                return found
+    for reads in dict.fromkeys((mix, 1)):
+        for count in dict.fromkeys((threads, None)):
+            for stores in ("nontemporal", "plain"):
+                found = ceilings.copy("DRAM", stores=stores, reads_per_write=reads, threads=count)
+                if found is not None:
+                    return found
     return None
 
 

@@ -287,7 +287,7 @@ def attained(points: list[Attained]) -> go.Figure | None:
                 y=[None],
                 mode="lines",
                 line={"color": "var(--s4)", "width": 1.5},
-                name=f"DRAM copy, {roof.reads_per_write}:1, {bandwidth(roof.value)}",
+                name=f"DRAM copy {roof.reads_per_write}:1, {roof.threads} threads: {bandwidth(roof.value)}",
             )
         )
     return figure
