@@ -68,13 +68,13 @@ def test_without_a_compiler_torch_serves_and_says_why(tmp_path: Path):
     code = """
 import json, torch
 import kernelwright as kw
-from kernelwright.errors import BackendUnavailableError
+from kernelwright.errors import KernelwrightError
 x, w = torch.randn(2, 8), torch.randn(8)
 torch.testing.assert_close(kw.ops.rms_norm(x, w), torch.nn.functional.rms_norm(x, (8,), w, 1e-6))
 e = kw.explain("rms_norm", x, w)
 try:
     kw.ops.rms_norm(x, w, backend="cpu")
-except BackendUnavailableError as error:
+except KernelwrightError as error:
     print(json.dumps([e.backend, e.refusals["cpu"], str(error)]))
 """
     (tmp_path / "bin").mkdir()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kernelwright.dispatch import register_impl
     from kernelwright.dispatch import set_backend
     from kernelwright.dispatch import use_backend
+    from kernelwright.referee import bench
     from kernelwright.tuning import load_run
     from kernelwright.tuning import tune
 
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "backends",
+    "bench",
     "dispatch",
     "explain",
     "get_current_backend",
@@ -58,6 +60,7 @@ _ROOMS = {
         ),
         "kernelwright.dispatch",
     ),
+    "bench": "kernelwright.referee",
     **dict.fromkeys(("load_run", "tune"), "kernelwright.tuning"),
 }
 

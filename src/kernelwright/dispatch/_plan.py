@@ -185,8 +185,11 @@ def _choose(operator: Operator, asked: _Asked, notes: list[str]) -> tuple[_Choic
         else:
             refusals[one.name] = _brief(bound)
             able = [other for other in able if other is not one]
-    if asked.wanted is not None and all(one.backend != asked.wanted[0] for one in candidates):
-        refusals = {asked.wanted[0]: f"{operator.name!r} has no implementation on this backend"}
+    if asked.wanted is not None:
+        name = asked.wanted[0]
+        concerned = {one.name for one in candidates if one.backend == name}
+        refusals = {one: reason for one, reason in refusals.items() if one in concerned}
+        refusals = refusals or {name: f"{operator.name!r} has no implementation on this backend"}
     raise UnsupportedCallError(operator.name, tuple(refusals.items()))
 
 
