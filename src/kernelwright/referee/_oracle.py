@@ -46,6 +46,11 @@ class Expectation:
     finite: bool
     _accepted: list[Tensor] = field(default_factory=list)
 
+    @property
+    def elements(self) -> int:
+        """Elements of the output."""
+        return self.peer.numel()
+
     def fault(self, output: Tensor, *, unwritten: int | None = None) -> str | None:
         """What is wrong with `output`, with numbers, or None.
 
@@ -86,7 +91,7 @@ class Expectation:
         beyond_l2 = l2 > self.l2_limit and squares**0.5 > self.limit
         if wrong_at is None and worst <= self.limit and not beyond_l2:
             return None
-        missing = self.unwritten(flat, unwritten) if unwritten is not None else ""
+        missing = count_unwritten(flat, unwritten) if unwritten is not None else ""
         missing += "; " if missing else ""
         if wrong_at is not None:
             got_text, want_text = float(flat[wrong_at]), float(self.expected[wrong_at])
@@ -109,14 +114,6 @@ class Expectation:
         wrong = (kind != oracle_kind) & (kind != peer_kind) & ~near_overflow
         comparable = (kind == 0) & (oracle_kind == 0)
         return comparable, wrong
-
-    def unwritten(self, output: Tensor, fill: int) -> str:
-        """How many elements still hold the byte that memory was filled with; empty where none does."""
-        flat = output.reshape(-1)
-        size = flat.element_size()
-        pattern = int.from_bytes(bytes([fill]) * size, "little", signed=size > 1)
-        count = int((flat.view(_INTEGERS[size]) == pattern).sum())
-        return f"{count} of {flat.numel()} elements were never written" if count else ""
 
 
 def expect(spec: OperatorSpec, arguments: Mapping[str, Any], *, flushed: bool = False) -> Expectation:
@@ -169,6 +166,15 @@ def expectation(oracle: Tensor, peer: Tensor, budget: ErrorBudget, *, flushed: b
         scale,
         finite,
     )
+
+
+def count_unwritten(output: Tensor, fill: int) -> str:
+    """How many elements still hold the byte that memory was filled with; empty where none does."""
+    flat = output.reshape(-1)
+    size = flat.element_size()
+    pattern = int.from_bytes(bytes([fill]) * size, "little", signed=size > 1)
+    count = int((flat.view(_INTEGERS[size]) == pattern).sum())
+    return f"{count} of {flat.numel()} elements were never written" if count else ""
 
 
 @contextlib.contextmanager

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
+import secrets
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from dataclasses import field
 from typing import Any
 
 import torch
@@ -17,6 +17,8 @@ from kernelwright.ops import OperatorSpec
 from kernelwright.ops import Workload
 from kernelwright.referee._entrant import Describe
 from kernelwright.referee._entrant import NativeCallLike
+from kernelwright.referee._large import expect_any
+from kernelwright.referee._large import LargeExpectation
 from kernelwright.referee._oracle import expect
 from kernelwright.referee._oracle import Expectation
 from kernelwright.referee._shared import SharedMemory
@@ -45,7 +47,7 @@ class Group:
 
     arguments: dict[str, Any]
     sources: dict[str, int]
-    expectation: Expectation | None = None
+    expectation: Expectation | LargeExpectation | None = None
 
 
 @dataclass
@@ -59,7 +61,6 @@ class RaceData:
     dtype: torch.dtype
     groups: list[Group]
     varied: bool
-    _judged: int = field(default=0)
 
     @property
     def elements(self) -> int:
@@ -76,15 +77,13 @@ class RaceData:
         chosen = self.groups[group]
         if not self.varied:
             if chosen.expectation is None:
-                chosen.expectation = expect(self.spec, chosen.arguments)
-            expectation = chosen.expectation
-        else:
-            arguments = {
-                name: inputs[name].reshape(value.shape) if name in inputs else value
-                for name, value in chosen.arguments.items()
-            }
-            expectation = expect(self.spec, arguments)
-        return expectation.fault(output.reshape(self.shape), unwritten=0xFF)
+                chosen.expectation = expect_any(self.spec, chosen.arguments, seed=secrets.randbits(32))
+            return chosen.expectation.fault(output.reshape(self.shape), unwritten=0xFF)
+        arguments = {
+            name: inputs[name].reshape(value.shape) if name in inputs else value
+            for name, value in chosen.arguments.items()
+        }
+        return expect(self.spec, arguments).fault(output.reshape(self.shape), unwritten=0xFF)
 
 
 def make_race_data(

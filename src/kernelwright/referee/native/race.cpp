@@ -187,7 +187,7 @@ bool calibrate() {
   for (int c = 0; c < plan.contestants; ++c) {
     progress()->run = c;
     int64_t best = INT64_MAX, spent = 0;
-    for (int i = 0; i < 8 && (i < 3 || spent < 4000000); ++i) {
+    for (int i = 0; i < 12 && (i < 3 || spent < 20000000); ++i) {
       Set &set = race.lanes[size_t(c)][size_t(i % int(race.state->sets))];
       if (plan.cold) flush(set), _mm_mfence();
       restore_environment();
