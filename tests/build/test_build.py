@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import errno
 import json
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -266,15 +267,19 @@ def test_a_full_disk_is_a_failed_build(kernel: Kernel, monkeypatch: pytest.Monke
         build(kernel())
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("operator", ["rms_norm", "softmax", "silu_and_mul"])
 def test_a_cold_build_of_one_tier_takes_under_three_seconds(operator: str) -> None:
+    """Processor time of everything that was started: what the clock shows when nobody else uses the machine."""
+
+    def spent() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
     native = native_kernels()[operator]
-    request = native.request(native.default)
-    # The best of three: somebody else may be using the machine.
-    builds = [build(dataclasses.replace(request, extra_flags=(f"-DATTEMPT={n}",))) for n in range(3)]
-    assert not any(made.cached for made in builds)
-    assert min(made.seconds for made in builds) < 3.0
+    before = spent()
+    made = build(native.request(native.default))
+    assert not made.cached
+    assert 0.1 < spent() - before < 3.0
 
 
 def test_the_callers_environment_does_not_steer_the_compiler(

@@ -83,7 +83,11 @@ class _Table(pydantic.BaseModel):
     """A table of the file: kebab-case keys, unknown ones refused."""
 
     model_config = pydantic.ConfigDict(
-        extra="forbid", frozen=True, strict=True, alias_generator=lambda name: name.replace("_", "-")
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        defer_build=True,
+        alias_generator=lambda name: name.replace("_", "-"),
     )
 
 

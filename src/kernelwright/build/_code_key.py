@@ -5,10 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.constants import SH_FLAGS
-from elftools.elf.elffile import ELFFile
-
 from kernelwright.errors import FileFormatError
 
 
@@ -19,6 +15,11 @@ def code_key(library: Path) -> str:
     same key, and so have two sets of flags that made the compiler write the same code. Raises
     FileFormatError when `library` is not an ELF file.
     """
+    # Imported here: most processes find everything built.
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.constants import SH_FLAGS
+    from elftools.elf.elffile import ELFFile
+
     digest = hashlib.sha256()
     try:
         with library.open("rb") as stream:

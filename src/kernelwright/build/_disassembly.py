@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-from elftools.common.exceptions import ELFError
-from elftools.elf.constants import SH_FLAGS
-from elftools.elf.elffile import ELFFile
+from typing import TYPE_CHECKING
 
 from kernelwright.errors import FileFormatError
 from kernelwright.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 #: What every x86-64 processor has, in Linux's names.
 BASELINE = frozenset({"cmov", "cx8", "fpu", "fxsr", "lm", "mmx", "sse", "sse2", "syscall", "tsc"})
@@ -115,6 +115,9 @@ def disassemble(library: Path) -> Contents:
 
     Raises MissingExtraError without iced-x86, FileFormatError when `library` is not an x86-64 library.
     """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
     iced = _iced()
     try:
         with library.open("rb") as stream:
@@ -137,6 +140,8 @@ def _iced() -> ModuleType:
 
 
 def _code(elf: ELFFile) -> Iterator[Any]:
+    from elftools.elf.constants import SH_FLAGS
+
     for section in elf.iter_sections():
         if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR and section["sh_type"] == "SHT_PROGBITS":
             yield section

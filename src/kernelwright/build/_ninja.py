@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import ninja
-
 from kernelwright.build._flags import compiler_environment
 from kernelwright.build._flags import link_flags
 from kernelwright.build._flags import OPENMP_FOLDER
@@ -70,6 +68,8 @@ def compile_all(scratch: Path, jobs: Sequence[Job], limits: Limits, parallel: in
     for job in jobs:
         (scratch / job.key).mkdir()
     (scratch / "build.ninja").write_text(_build_file(steps))
+    import ninja  # its start is slow, and most processes find everything built
+
     binary = Path(ninja.BIN_DIR) / "ninja"
     waves = math.ceil(len(jobs) / parallel)
     batch = Limits(
