@@ -269,7 +269,7 @@ def test_a_full_disk_is_a_failed_build(kernel: Kernel, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("operator", ["rms_norm", "softmax", "silu_and_mul"])
 def test_a_cold_build_of_one_tier_takes_under_three_seconds(operator: str) -> None:
-    """Processor time of everything that was started: what the clock shows when nobody else uses the machine."""
+    """Processor time of all that was started: what the clock shows when nobody else uses the machine."""
 
     def spent() -> float:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
