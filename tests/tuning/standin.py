@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,11 @@ from kernelwright.tuning import Unbuilt
 SPACE = Space(
     {
         "unroll": space.choice([1, 2, 4, 8]),
-        "rows": space.range(1, 6),
+        "rows": space.range(1, 4),
         "kind": space.choice(["plain", "zeros", "crash", "hang", "uncompilable"]),
         "comment": space.flag(),
     },
-    ["unroll * rows <= 32"],
+    ["unroll * rows <= 24"],
 )
 FAULTS = {
     "zeros": (Status.WRONG, "max error 3.2 at row 0"),
@@ -140,16 +141,23 @@ class StandIn:
 
     def peers(self, workloads: Sequence[Workload], *, budget_s: float) -> Mapping[str, list[dict[str, Any]]]:
         self._note("peers", {})
+        torch = Timing(1500.0, 1490.0, 1510.0, 50, 0.01)
+        ours = Timing(1000.0, 990.0, 1010.0, 50, 0.01)
         return {
             workload.name: [
                 {
                     "candidate": "kernelwright",
                     "baseline": "torch",
+                    "workload": workload.name,
                     "mode": "cold",
                     "regime": "preallocated",
                     "comparison": "faster",
                     "ratio": 1.5,
                     "interval": [1.4, 1.6],
+                    "candidate_time": asdict(ours),
+                    "baseline_time": asdict(torch),
+                    "blocks": 10,
+                    "conditions": {},
                     "stage": "confirmed",
                 }
             ]
@@ -158,6 +166,9 @@ class StandIn:
 
     def provenance(self, implementation: str) -> Mapping[str, str]:
         return {"source": self._provenance, "compiler": "gcc 13"}
+
+    def disturbance(self) -> str | None:
+        return None
 
     def close(self) -> None:
         self.closed = True

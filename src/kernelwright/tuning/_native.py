@@ -38,6 +38,9 @@ from kernelwright.tuning._record import contest_dict
 PATIENCE = Patience(silent_s=3.0, total_s=60.0)
 #: `noisy` says nothing of the candidate: it is measured again, so often in all.
 _ATTEMPTS = 2
+#: How long to look for other work, and how much of it is worth saying.
+_LISTEN_S = 0.3
+_BUSY = 0.2
 #: Elements above which a workload is left to the full check, which confirms finalists.
 _QUICK_ELEMENTS = 1 << 22
 
@@ -177,6 +180,15 @@ class NativePipeline:
     def provenance(self, implementation: str) -> Mapping[str, str]:
         """Sources, tier and compiler, as dispatch compares them."""
         return self._kernel.provenance()
+
+    def disturbance(self) -> str | None:
+        """The part of the processors' time that others use while this process sleeps."""
+        with machine.watch() as conditions:
+            time.sleep(_LISTEN_S)
+        others = (conditions.busy or 0.0) + (conditions.steal or 0.0)
+        if others < _BUSY:
+            return None
+        return f"other work takes {others:.0%} of the processors' time; times are those of a busy machine"
 
     def close(self) -> None:
         """End the measuring child."""

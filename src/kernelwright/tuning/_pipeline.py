@@ -102,5 +102,8 @@ class Pipeline(Protocol):
     def provenance(self, implementation: str) -> Mapping[str, str]:
         """What a stored winner of this implementation depends on."""
 
+    def disturbance(self) -> str | None:
+        """What else keeps the machine busy right now, in words; None when it is quiet."""
+
     def close(self) -> None:
         """End every process that was started."""

@@ -248,7 +248,9 @@ def run_ids(runs: Path | None = None) -> list[str]:
     runs = runs or settings.runs_dir()
     if not runs.is_dir():
         return []
-    return sorted(entry.name for entry in runs.iterdir() if (entry / JOURNAL).exists())
+    # A folder that begins with a dot is a run that is only just being made.
+    named = (entry.name for entry in runs.iterdir() if (entry / JOURNAL).exists())
+    return sorted(name for name in named if not name.startswith("."))
 
 
 def contest_dict(contest: Any, stage: str) -> dict[str, Any]:

@@ -129,7 +129,9 @@ def _conduct(
     record = log.record
     budget = Budget(record.budget_s, len(plan.workloads))
     screening = Screening(log, pipeline, plan.workloads, stored, budget)
+    _listen(log, pipeline, "at the start")
     if screening.go():
+        _listen(log, pipeline, "before the finals")
         Finals(log, pipeline, screening, plan.spec, plan.workloads, stored, budget).go()
         _race_peers(log, plan, pipeline, budget)
     else:
@@ -137,6 +139,12 @@ def _conduct(
     log.write("finished", {})
     log.say(PhaseChanged(record, Phase.FINISHED))
     return record
+
+
+def _listen(log: RunLog, pipeline: Pipeline, when: str) -> None:
+    disturbance = pipeline.disturbance()
+    if disturbance is not None:
+        log.note(f"{when}, {disturbance}")
 
 
 def _race_peers(log: RunLog, plan: Plan, pipeline: Pipeline, budget: Budget) -> None:
