@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelwright.report import _axes
 from kernelwright.report import _digest
 from kernelwright.report import _figures
 from kernelwright.tuning import load_run
@@ -69,7 +70,7 @@ def test_convergence_over_time_ends_with_the_best(make_run) -> None:
 
 @given(st.floats(1e-4, 1.0), st.floats(1.001, 1e5))
 def test_ratio_ticks_lie_on_the_axis_and_are_few(low: float, high: float) -> None:
-    ticks = _figures._ratio_ticks(low, high)
+    ticks = _axes.ratio_ticks(low, high)
     assert ticks == sorted(set(ticks))
     assert all(low <= tick <= high * (1 + 1e-9) for tick in ticks)
     assert 1 <= len(ticks) <= 14
@@ -78,6 +79,6 @@ def test_ratio_ticks_lie_on_the_axis_and_are_few(low: float, high: float) -> Non
 @given(st.floats(1e-3, 1e3), st.floats(4, 1e6))
 def test_decades_cover_the_axis(low: float, factor: float) -> None:
     high = low * factor
-    made = _figures._decades(low, high)
+    made = _axes.decades(low, high)
     assert made["tickvals"]
     assert all(low <= tick <= high for tick in made["tickvals"])

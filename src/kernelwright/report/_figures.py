@@ -9,6 +9,10 @@ from typing import Any
 from typing import TYPE_CHECKING
 
 from kernelwright.report import _digest
+from kernelwright.report._axes import axis
+from kernelwright.report._axes import decades
+from kernelwright.report._axes import layout
+from kernelwright.report._axes import ratio_axis
 from kernelwright.report._digest import Attained
 from kernelwright.report._digest import shape
 from kernelwright.report._format import bandwidth
@@ -94,9 +98,9 @@ def forest(record: RunRecord) -> go.Figure | None:
     ends = [edge for entries in series.values() for _, contest in entries for edge in _ends(contest)]
     low, high = min(*ends, 1.0) / 1.03, max(*ends, 1.0) * 1.03
     figure.update_layout(
-        **_layout(height=round(90 + 24 * edges[-1])),
-        xaxis=_ratio_axis(low, high, title="baseline time / candidate time"),
-        yaxis=_axis(tickvals=middles, ticktext=labels, range=[edges[-1], 0], showgrid=False),
+        **layout(height=round(90 + 24 * edges[-1])),
+        xaxis=ratio_axis(low, high, title="baseline time / candidate time"),
+        yaxis=axis(tickvals=middles, ticktext=labels, range=[edges[-1], 0], showgrid=False),
     )
     for index in sorted(starts - {0}):
         figure.add_hline(y=edges[index], line={"color": "var(--rule)", "width": 1})
@@ -150,9 +154,9 @@ def convergence(record: RunRecord, *, by_time: bool) -> go.Figure | None:
     if not ratios:
         return None
     figure.update_layout(
-        **_layout(height=320),
-        xaxis=_axis(title="seconds since the start" if by_time else "evaluation", rangemode="tozero"),
-        yaxis=_ratio_axis(
+        **layout(height=320),
+        xaxis=axis(title="seconds since the start" if by_time else "evaluation", rangemode="tozero"),
+        yaxis=ratio_axis(
             min(*ratios, 1.0) / 1.02, max(*ratios, 1.0) * 1.02, title="default time / candidate time"
         ),
     )
@@ -225,15 +229,15 @@ def roofline(points: list[Attained], ceilings: Ceilings, dtype: str) -> go.Figur
     rates += [low * roof.value for roof in memory]
     bottom, ceiling = min(rates) / 2, max(rates) * 2
     figure.update_layout(
-        **_layout(height=400),
-        xaxis=_axis(
-            title="FLOP / byte", type="log", range=[math.log10(low), math.log10(high)], **_decades(low, high)
+        **layout(height=400),
+        xaxis=axis(
+            title="FLOP / byte", type="log", range=[math.log10(low), math.log10(high)], **decades(low, high)
         ),
-        yaxis=_axis(
+        yaxis=axis(
             title="GFLOP/s",
             type="log",
             range=[math.log10(bottom), math.log10(ceiling)],
-            **_decades(bottom, ceiling, 1e9),
+            **decades(bottom, ceiling, 1e9),
         ),
     )
     return figure
@@ -268,9 +272,9 @@ def attained(points: list[Attained]) -> go.Figure | None:
     roof = points[0].ceiling
     reach = [point.bandwidth / 1e9 for point in points] + ([roof.p95 / 1e9] if roof else [])
     figure.update_layout(
-        **_layout(height=max(220, 110 + _ROW * len(rows))),
-        xaxis=_axis(title="GB/s, bytes that must move / time, cold caches", range=[0, max(reach) * 1.06]),
-        yaxis=_axis(
+        **layout(height=max(220, 110 + _ROW * len(rows))),
+        xaxis=axis(title="GB/s, bytes that must move / time, cold caches", range=[0, max(reach) * 1.06]),
+        yaxis=axis(
             tickvals=list(range(len(rows))),
             ticktext=[shape(name) for name in rows],
             range=[len(rows) - 0.4, -0.6],
@@ -314,53 +318,12 @@ def effect(values: dict[str, list[float]], bounds: tuple[float, float]) -> go.Fi
             )
         )
     figure.update_layout(
-        **_layout(height=220),
-        xaxis=_axis(type="category", showgrid=False),
-        yaxis=_ratio_axis(*bounds),
+        **layout(height=220),
+        xaxis=axis(type="category", showgrid=False),
+        yaxis=ratio_axis(*bounds),
     )
     figure.add_hline(y=1.0, line={"color": "var(--muted)", "width": 1, "dash": "dot"})
     return figure
-
-
-def _layout(height: int) -> dict[str, Any]:
-    return {
-        "template": "none",
-        "height": height,
-        "autosize": True,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {
-            "family": "system-ui, 'Liberation Sans', 'DejaVu Sans', sans-serif",
-            "size": 12,
-            "color": "var(--ink)",
-        },
-        "margin": {"l": 8, "r": 14, "t": 12, "b": 8},
-        "legend": {"orientation": "h", "x": 0, "y": 1.01, "yanchor": "bottom"},
-        "hoverlabel": {
-            "bgcolor": "var(--raised)",
-            "bordercolor": "var(--rule)",
-            "font": {"color": "var(--ink)"},
-        },
-        "hovermode": "closest",
-    }
-
-
-def _axis(**extra: Any) -> dict[str, Any]:
-    title = extra.pop("title", None)
-    made = {
-        "automargin": True,
-        "gridcolor": "var(--grid)",
-        "linecolor": "var(--rule)",
-        "showline": True,
-        "zeroline": False,
-        "ticks": "outside",
-        "ticklen": 3,
-        "tickcolor": "var(--rule)",
-        **extra,
-    }
-    if title:
-        made["title"] = {"text": title, "font": {"color": "var(--muted)"}, "standoff": 8}
-    return made
 
 
 def _ends(contest: Mapping[str, Any]) -> tuple[float, float]:
@@ -368,37 +331,3 @@ def _ends(contest: Mapping[str, Any]) -> tuple[float, float]:
     low, high = contest["interval"]
     value = contest["ratio"]
     return max(low, value / 20), min(high, value * 20)
-
-
-def _ratio_axis(low: float, high: float, **extra: Any) -> dict[str, Any]:
-    """An axis of ratios: twice as fast is as far from one as half as fast."""
-    ticks = _ratio_ticks(low, high)
-    return _axis(
-        type="log",
-        range=[math.log10(low), math.log10(high)],
-        tickvals=ticks,
-        ticktext=[f"{tick:g}×" for tick in ticks],
-        **extra,
-    )
-
-
-def _ratio_ticks(low: float, high: float) -> list[float]:
-    """Round ratios between two ends around one: fine steps for a narrow range, decades for a wide one."""
-    span = high / low
-    if span > 4:
-        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
-        ticks = [digit * 10.0**power for power in decades for digit in ((1, 2, 5) if span < 200 else (1,))]
-        return [tick for tick in ticks if low <= tick <= high]
-    step = (
-        0.01 if span < 1.08 else 0.02 if span < 1.16 else 0.05 if span < 1.4 else 0.1 if span < 1.9 else 0.25
-    )
-    first, last = round(low / step), round(high / step)
-    return [round(number * step, 2) for number in range(first, last + 1) if low <= number * step <= high]
-
-
-def _decades(low: float, high: float, unit: float = 1.0) -> dict[str, Any]:
-    """Ticks at 1, 2 and 5 of each decade between the ends, labelled in `unit`."""
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
-    ticks = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
-    ticks = [tick for tick in ticks if low <= tick <= high]
-    return {"tickvals": ticks, "ticktext": [f"{tick / unit:g}" for tick in ticks]}
