@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from kernelwright.errors import NoCompilerError
+from kernelwright.machine import _compilers
 from kernelwright.machine import find_compiler
 from kernelwright.machine._compilers import find_compilers
 from kernelwright.machine._gpus import detect_gpus
@@ -23,6 +27,7 @@ Target: x86_64-pc-linux-gnu"""
 def programs(tmp_path, monkeypatch):
     """An empty PATH to put made-up programs in; returns the function that does."""
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("CXX", raising=False)
 
     def add(name: str, version: str, code: int = 0) -> Path:
@@ -85,6 +90,75 @@ def test_without_any_the_error_says_what_to_install(programs):
     with pytest.raises(NoCompilerError, match=r"apt install g\+\+"):
         find_compiler()
     assert find_compilers() == ()
+
+
+@pytest.fixture
+def real(tmp_path, monkeypatch):
+    """A copy of a real compiler driver, and how often a program was run."""
+    path = shutil.which("g++") or shutil.which("clang++")
+    if path is None:
+        pytest.skip("neither g++ nor clang++ is installed")
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path / "cache"))
+    copy = tmp_path / Path(path).name
+    shutil.copy(Path(path).resolve(), copy)
+    monkeypatch.setenv("CXX", str(copy))
+    asked: list[str] = []
+    run = _compilers.run
+
+    def counted(argv, **options):
+        asked.append(argv[1])
+        return run(argv, **options)
+
+    monkeypatch.setattr(_compilers, "run", counted)
+
+    def fresh() -> _compilers.Compiler:
+        """What a new process would find."""
+        _compilers._inspect.cache_clear()
+        return find_compiler()
+
+    return copy, asked, fresh
+
+
+def test_what_a_compiler_said_is_kept_until_its_program_changes(real):
+    copy, asked, fresh = real
+    first = fresh()
+    assert len(asked) == 2
+    assert fresh() == first
+    assert len(asked) == 2
+    os.utime(copy, ns=(1, 1))
+    assert fresh() == first
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize("text", ["{", '{"schema": "other"}', "[]"])
+def test_kept_answers_that_are_broken_are_asked_for_again(real, tmp_path, caplog, text):
+    _, asked, fresh = real
+    first = fresh()
+    memory = tmp_path / "cache" / "machine" / "compilers.json"
+    memory.write_text(text)
+    assert fresh() == first
+    assert len(asked) == 4
+    assert "kept as" in caplog.text
+    assert json.loads(memory.read_text())["compilers"]
+
+
+def test_kept_answers_with_fields_missing_are_asked_for_again(real, tmp_path):
+    copy, asked, fresh = real
+    first = fresh()
+    memory = tmp_path / "cache" / "machine" / "compilers.json"
+    document = json.loads(memory.read_text())
+    del document["compilers"][str(copy)]["kind"]
+    memory.write_text(json.dumps(document))
+    assert fresh() == first
+    assert len(asked) == 4
+
+
+def test_a_script_is_asked_each_time(programs):
+    programs("g++", GCC)
+    assert find_compiler().version == "12.2.0"
+    programs("g++", GCC.replace("12.2.0", "13.1.0"))
+    _compilers._inspect.cache_clear()
+    assert find_compiler().version == "13.1.0"
 
 
 def test_gpus_are_read_from_nvidia_smi(programs):

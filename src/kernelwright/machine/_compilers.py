@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import logging
+import os
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelwright import files
 from kernelwright import settings
+from kernelwright.errors import FileFormatError
 from kernelwright.errors import NoCompilerError
 from kernelwright.process import Limits
 from kernelwright.process import run
 
 _CANDIDATES = ("g++", "clang++")
 _LIMITS = Limits(wall_s=20.0)
+_SCHEMA = "kernelwright.compilers"
+_VERSION = 1
+_FIELDS = {"stamp", "kind", "version", "target"}
+_log = logging.getLogger("kernelwright.machine")
 HOW_TO_INSTALL = (
     "install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; without root: "
     "conda install -c conda-forge gxx), or set CXX to the path of one"
@@ -71,7 +80,62 @@ def find_compilers() -> tuple[Compiler, ...]:
 
 @functools.cache
 def _inspect(path: str) -> Compiler | None:
-    """What the compiler at `path` says of itself; None when it is none that we know."""
+    """What the compiler at `path` says of itself; None when it is none that we know.
+
+    To ask takes longer than to load a kernel, so the answers are kept, for as long as the program's file stays
+    what it was. A script or a front such as ccache is asked each time: what it runs may change behind it.
+    """
+    stamp = _stamp(path)
+    known = _remembered().get(path) if stamp is not None else None
+    if known is not None and known.get("stamp") == stamp:
+        return Compiler(Path(path), known["kind"], known["version"], known["target"])
+    found = _ask(path)
+    if found is not None and stamp is not None:
+        entry = {"stamp": stamp, "kind": found.kind, "version": found.version, "target": found.target}
+        with contextlib.suppress(OSError):  # a cache that cannot be written costs time, nothing else
+            files.write_json(_memory(), _SCHEMA, _VERSION, {"compilers": {**_remembered(), path: entry}})
+    return found
+
+
+def _stamp(path: str) -> str | None:
+    """What changes when the compiler's program does; None for a program that only leads to a compiler."""
+    real = Path(path).resolve()
+    if re.search(r"(g\+\+|gcc|clang)", real.name) is None:
+        return None
+    try:
+        with real.open("rb") as stream:
+            if stream.read(4) != b"\x7fELF":
+                return None
+            status = os.fstat(stream.fileno())
+    except OSError:
+        return None
+    return f"{real} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+
+
+def _memory() -> Path:
+    return settings.cache_dir() / "machine" / "compilers.json"
+
+
+def _remembered() -> dict[str, dict[str, str]]:
+    """The answers that were kept, by path; none from a file that cannot be read, which is set aside."""
+    try:
+        kept = files.read_json(_memory(), _SCHEMA, _VERSION).get("compilers")
+    except OSError:
+        return {}
+    except FileFormatError as error:
+        with contextlib.suppress(OSError):
+            _log.warning(
+                "what compilers said cannot be read (%s); kept as %s", error, files.set_aside(error.path)
+            )
+        return {}
+    if not isinstance(kept, dict):
+        return {}
+    return {
+        path: entry for path, entry in kept.items() if isinstance(entry, dict) and entry.keys() >= _FIELDS
+    }
+
+
+def _ask(path: str) -> Compiler | None:
     try:
         told = run([path, "--version"], limits=_LIMITS)
         machine = run([path, "-dumpmachine"], limits=_LIMITS)
