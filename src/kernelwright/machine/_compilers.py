@@ -82,8 +82,8 @@ def find_compilers() -> tuple[Compiler, ...]:
 def _inspect(path: str) -> Compiler | None:
     """What the compiler at `path` says of itself; None when it is none that we know.
 
-    To ask takes longer than to load a kernel, so the answers are kept, for as long as the program's file stays
-    what it was. A script or a front such as ccache is asked each time: what it runs may change behind it.
+    To ask takes longer than to load a kernel, so answers are kept for as long as the program's file stays as
+    it was. A script or a front such as ccache is asked each time: what it runs may change behind it.
     """
     stamp = _stamp(path)
     known = _remembered().get(path) if stamp is not None else None
