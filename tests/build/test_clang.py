@@ -171,6 +171,14 @@ def test_gcc_and_clang_have_keys_of_their_own(
     assert kernel(compiler=compiler).source_key == kernel(compiler=clang).source_key
 
 
+def test_sanitizers_link_with_both(
+    kernel: Kernel, compiler: machine.Compiler, clang: machine.Compiler
+) -> None:
+    for one in (compiler, clang):
+        made = build(kernel(compiler=one, extra_flags=("-fsanitize=address",)))
+        assert b"__asan_init" in made.library.read_bytes()
+
+
 def test_clang_spells_native_out_as_well(kernel: Kernel, clang: machine.Compiler) -> None:
     request = kernel(compiler=clang, extra_flags=("-march=native",))
     assert "-march=native" not in request.flags

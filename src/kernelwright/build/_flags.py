@@ -25,7 +25,7 @@ _GCC_FLAGS = ("-fno-gnu-unique",)
 LINK_FLAGS = ("-shared", "-Wl,--build-id=none", "-Wl,-z,defs", "-Wl,-Bsymbolic")
 #: What a section may say that the link needs too. `-Ofast` and `-ffast-math` must not be among them: they
 #: would link start-up code that turns denormals off in the whole process that loads the library.
-_LINK_PREFIXES = ("-Wl,", "-l", "-L", "-flto", "-fuse-ld", "-static-lib")
+_LINK_PREFIXES = ("-Wl,", "-l", "-L", "-flto", "-fsanitize", "-fuse-ld", "-static-lib")
 #: One OpenMP serves a process: libgomp, torch's own where torch is loaded. g++ links it by itself; for clang,
 #: whose runtime would be a second one, its calls are translated by a unit that each library carries.
 OPENMP_FOLDER = Path(__file__).parent / "openmp"
@@ -52,7 +52,10 @@ def link_flags(kind: str, flags: Sequence[str]) -> tuple[str, ...]:
     own = [
         flag for index, flag in enumerate(flags) if flag.startswith(_LINK_PREFIXES) and index not in arguments
     ]
-    return (*LINK_FLAGS, openmp, *own)
+    # A sanitizer's functions come from the program that loads the library.
+    sanitized = any(flag.startswith("-fsanitize") for flag in own)
+    base = tuple(flag for flag in LINK_FLAGS if not (sanitized and flag == "-Wl,-z,defs"))
+    return (*base, openmp, *own)
 
 
 def macro_flags(macros: Mapping[str, int | str]) -> tuple[str, ...]:
