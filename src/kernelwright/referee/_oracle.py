@@ -31,6 +31,24 @@ _PARALLEL_ELEMENTS = 1 << 20
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
+@dataclass(frozen=True)
+class _Places:
+    """How elements of a flat output are called: by their indices, rows by their true numbers."""
+
+    shape: tuple[int, ...]
+    row_numbers: Tensor | None
+
+    def name(self, index: int) -> str:
+        place = []
+        for size in reversed(self.shape):
+            place.append(index % size)
+            index //= size
+        place.reverse()
+        if self.row_numbers is not None:
+            place[0] = int(self.row_numbers[place[0]])
+        return "[" + ", ".join(map(str, place)) + "]"
+
+
 @dataclass
 class Expectation:
     """The oracle of one call, flat: `expected` in fp64 (fp32 for half precision), `peer` torch's."""
@@ -51,26 +69,28 @@ class Expectation:
         """Elements of the output."""
         return self.peer.numel()
 
-    def fault(self, output: Tensor, *, unwritten: int | None = None) -> str | None:
+    def fault(
+        self, output: Tensor, *, unwritten: int | None = None, row_numbers: Tensor | None = None
+    ) -> str | None:
         """What is wrong with `output`, with numbers, or None.
 
         `unwritten` is the byte that the output's memory was filled with before the call, so that elements
-        that the kernel never wrote can be named as such.
+        that the kernel never wrote can be named as such. `row_numbers` are the true numbers of its rows.
         """
         flat = output.reshape(-1)
         with _few_threads(flat.numel()):
-            return self._remembered_fault(flat, tuple(output.shape), unwritten)
+            return self._remembered_fault(flat, _Places(tuple(output.shape), row_numbers), unwritten)
 
-    def _remembered_fault(self, flat: Tensor, shape: tuple[int, ...], unwritten: int | None) -> str | None:
+    def _remembered_fault(self, flat: Tensor, places: _Places, unwritten: int | None) -> str | None:
         remembered = flat.numel() >= _REMEMBERED_ELEMENTS
         if remembered and any(_same_bits(flat, known) for known in self._accepted):
             return None
-        text = self._fault(flat, shape, unwritten)
+        text = self._fault(flat, places, unwritten)
         if text is None and remembered and len(self._accepted) < 4:
             self._accepted.append(flat.clone())
         return text
 
-    def _fault(self, flat: Tensor, shape: tuple[int, ...], unwritten: int | None) -> str | None:
+    def _fault(self, flat: Tensor, places: _Places, unwritten: int | None) -> str | None:
         worst, worst_at, squares, norm = 0.0, 0, 0.0, 0.0
         wrong_at: int | None = None
         for start in range(0, flat.numel(), _CHUNK):
@@ -95,10 +115,10 @@ class Expectation:
         missing += "; " if missing else ""
         if wrong_at is not None:
             got_text, want_text = float(flat[wrong_at]), float(self.expected[wrong_at])
-            found = f"element {_place(wrong_at, shape)} is {got_text:.6g}, expected {want_text:.6g}"
+            found = f"element {places.name(wrong_at)} is {got_text:.6g}, expected {want_text:.6g}"
         elif worst > self.limit:
             found = (
-                f"element {_place(worst_at, shape)} is {float(flat[worst_at]):.6g}, expected "
+                f"element {places.name(worst_at)} is {float(flat[worst_at]):.6g}, expected "
                 f"{float(self.expected[worst_at]):.6g}: error {worst:.3g} exceeds {self.limit:.3g} "
                 f"(torch in {dtype_name(self.dtype)} errs by {self.peer_error:.3g}; scale {self.scale:.3g})"
             )
@@ -208,11 +228,3 @@ def _same_bits(one: Tensor, other: Tensor) -> bool:
 def same_bits(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors of one dtype and shape hold the same bits."""
     return _same_bits(one.reshape(-1), other.reshape(-1))
-
-
-def _place(index: int, shape: tuple[int, ...]) -> str:
-    place = []
-    for size in reversed(shape):
-        place.append(index % size)
-        index //= size
-    return "[" + ", ".join(map(str, reversed(place))) + "]"
