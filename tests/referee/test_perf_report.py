@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -186,3 +188,24 @@ def test_outside_a_run_one_function_is_timed_under_inference_mode() -> None:
 
     assert 2.0 <= do_bench(function, seconds=0.05) < 10.0
     assert all(seen)
+
+
+@pytest.mark.parametrize("operator", ["rms_norm", "softmax", "silu_and_mul"])
+def test_each_operator_has_a_benchmark_in_this_form(operator: str) -> None:
+    """In a process of its own: a benchmark file registers its own torch implementation."""
+    folder = Path(__file__).parents[2] / "benchmarks"
+    program = (
+        f"import torch, bench_{operator} as file\n"
+        f"report = file.bench_{operator}\n"
+        "print([one.plot_name for one in report.benchmarks])\n"
+        "for backend in report.benchmarks[0].line_vals:\n"
+        "    print(backend, report(3, backend, torch.bfloat16, 64) > 0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    named = operator.replace("_", "-")
+    assert f"'{named}-N" in done.stdout
+    assert "bfloat16-GBps" in done.stdout
+    assert "torch True" in done.stdout

@@ -68,7 +68,7 @@ class _Checker:
         self._expected = expected
         self._inputs = inputs
         self._blocks = 0
-        self._most = 4 if expected[0].peer.numel() > _LARGE_ELEMENTS else 12
+        self._most = 3 if expected[0].peer.numel() > _LARGE_ELEMENTS else 12
 
     def before(self) -> None:
         self._blocks += 1
@@ -86,7 +86,9 @@ class _Checker:
     def check(self, result: Any) -> None:
         number = self._ring.last_content
         problem = fault(result, self._expected[number])
-        for name, view in self._ring.last_inputs().items():
+        # To compare inputs is as much work as some operators; at the first and the last look it is done.
+        inputs = self._ring.last_inputs() if self.checked in (0, self._most - 1) else {}
+        for name, view in inputs.items():
             if not problem and not same_bits(view, self._inputs[number][name]):
                 problem = f"the call changed its input {name}"
         self.problem = self.problem or problem or ""
@@ -106,6 +108,7 @@ class Session:
         self._sides: list[_Side] = []
         self._inputs: list[dict[str, Any]] = []
         self._expected: list[Expectation] = []
+        self._loosened: list[Expectation] = []
         self._contestants: list[Contestant] = []
         self._checkers: dict[str, _Checker] = {}
 
@@ -174,12 +177,13 @@ class Session:
     def _prepare(self, spec: OperatorSpec, workload: Workload) -> None:
         """Inputs, oracles and recipes of a workload; they serve both modes."""
         self._prepared = None
-        self._expected = []
+        self._expected, self._loosened = [], []
         generator = torch.Generator().manual_seed(self._seed)
         first = spec.inputs(workload, generator)
         large = max(value.numel() for name, value in first.items() if name in spec.tensors) > _LARGE_ELEMENTS
-        self._inputs = [first, *(spec.inputs(workload, generator) for _ in range(1 if large else 3))]
+        self._inputs = [first, *(spec.inputs(workload, generator) for _ in range(0 if large else 3))]
         self._expected = [consult(spec.reference, arguments, spec.budget) for arguments in self._inputs]
+        self._loosened = [loosened(one, _PEER_SLACK) for one in self._expected]
         self._sides = [_Side(OURS, ours(spec, first, self._backend))]
         for name in self._peers:
             try:
@@ -198,9 +202,7 @@ class Session:
 
     def _enter(self, side: _Side, ring: Ring, contents: list[dict[str, Tensor]]) -> None:
         """Warm a side up and look at its first outputs; a failure is its status."""
-        expected = self._expected
-        if side.name != OURS:
-            expected = [loosened(one, _PEER_SLACK) for one in expected]
+        expected = self._expected if side.name == OURS else self._loosened
         checker = _Checker(ring, expected, contents)
         assert side.recipe is not None
         contestant = Contestant(

@@ -52,8 +52,8 @@ class PeerResult:
 class BenchRow:
     """One operator, workload, mode and regime.
 
-    Contests compare ours (the candidate) with a peer (the baseline): above one, ours is faster. `better` is the
-    contest with the peer that leaves ours the smallest ratio, and the row's comparison is that one's.
+    Contests compare ours (the candidate) with a peer (the baseline): above one, ours is faster. `better` is
+    the contest with the peer that leaves ours the smallest ratio, and the row's comparison is that one's.
     `bytes_per_second` is the operator's least traffic over our median time.
     """
 

@@ -92,16 +92,15 @@ class Rounds:
 
 def calibrate(contestants: Sequence[Contestant]) -> None:
     """Warm each contestant up and learn how long its calls take."""
-    with _quiet():
-        for contestant in contestants:
-            # The first calls pay for lazy set-up.
-            contestant.run(1, 1)
-            contestant.best_ns = math.inf
-            contestant.run(1, 0)
-            for _ in range(_TRIES):
-                if contestant.best_ns > _NO_LEAD_NS:
-                    break
-                contestant.run(max(1, contestant.calls // 4), 1)
+    for contestant in contestants:
+        # The first calls pay for lazy set-up.
+        contestant.run(1, 1)
+        contestant.best_ns = math.inf
+        contestant.run(1, 0)
+        for _ in range(_TRIES):
+            if contestant.best_ns > _NO_LEAD_NS:
+                break
+            contestant.run(max(1, contestant.calls // 4), 1)
 
 
 def run_rounds(

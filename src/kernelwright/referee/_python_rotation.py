@@ -103,7 +103,7 @@ class Pool:
         """`nbytes` bytes, whatever they hold."""
         if self._memory is None or self._memory.numel() < nbytes:
             self._memory = None
-            self._memory = torch.frombuffer(mmap.mmap(-1, max(nbytes, mmap.PAGESIZE)), dtype=torch.uint8)
+            self._memory = torch.frombuffer(_map(max(nbytes, mmap.PAGESIZE)), dtype=torch.uint8)
         return self._memory[:nbytes]
 
 
@@ -185,6 +185,11 @@ class Ring:
         typed = self._typed[layout.dtypes[name]]
         start = (slot * layout.slot_bytes + layout.offsets[name]) // typed.element_size()
         return torch.as_strided(typed, layout.shapes[name], self._strides[name], start)
+
+
+def _map(nbytes: int) -> mmap.mmap:
+    """Private anonymous memory, as the C library has it, but never a part of its heap."""
+    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
