@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import asdict
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -218,25 +218,24 @@ class StandIn:
         time.sleep(self._delay_s)
 
 
-def main() -> None:
-    """A run in a process of its own: `standin.py DIARY BUDGET [RUN]`; prints the run's id."""
+def work(
+    environment: Mapping[str, str], diary: Path, budget_s: float, run: str | None, name: Connection
+) -> None:
+    """A run in a process of its own; sends the run's name as soon as it has one."""
     from kernelwright.tuning import RunOpened
     from kernelwright.tuning import tune
 
-    diary, budget_s = Path(sys.argv[1]), float(sys.argv[2])
-    run = sys.argv[3] if len(sys.argv) > 3 else None
+    os.environ.update(environment)
 
     def listen(event: object) -> None:
         if isinstance(event, RunOpened):
-            print(event.run.id, flush=True)
+            name.send(event.run.id)
 
-    def make(_: object) -> StandIn:
-        made = StandIn(delay_s=float(os.environ.get("STANDIN_DELAY", "0")), diary=diary, child=True)
-        assert made._child is not None
-        return made
-
-    tune(None if run else "rms_norm", budget_s=budget_s, seed=3, run=run, on_event=listen, pipeline=make)
-
-
-if __name__ == "__main__":
-    main()
+    tune(
+        None if run else "rms_norm",
+        budget_s=budget_s,
+        seed=3,
+        run=run,
+        on_event=listen,
+        pipeline=lambda _: StandIn(delay_s=0.004, diary=diary, child=True),
+    )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import psutil
 import pytest
+from standin import work
 
 from kernelwright import settings
 from kernelwright import winners
@@ -19,19 +20,32 @@ from kernelwright.tuning import load_run
 from kernelwright.tuning import run_ids
 from kernelwright.tuning import RunRecord
 
-SCRIPT = Path(__file__).with_name("standin.py")
 BUDGET_S = 1.2
 
-
-def start(diary: Path, run: str | None = None) -> subprocess.Popen[str]:
-    command = [sys.executable, str(SCRIPT), str(diary), str(BUDGET_S), *([run] if run else [])]
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "STANDIN_DELAY": "0.004"}
-    )
+# One process imports torch; the runs are forked from it before it has computed anything.
+template = multiprocessing.get_context("forkserver")
+template.set_forkserver_preload(["standin", "kernelwright.tuning"])
 
 
-def descendants(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    return psutil.Process(process.pid).children(recursive=True)
+def start(diary: Path, run: str | None = None) -> tuple[BaseProcess, str]:
+    ours, theirs = template.Pipe(duplex=False)
+    kept = {name: os.environ[name] for name in ("KERNELWRIGHT_RUNS", "KERNELWRIGHT_DATA")}
+    process = template.Process(target=work, args=(kept, diary, BUDGET_S, run, theirs))
+    process.start()
+    theirs.close()
+    return process, ours.recv()
+
+
+def descendants(process: BaseProcess) -> list[psutil.Process]:
+    try:
+        return psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:  # a run that had finished has nothing left to do
+        return []
+
+
+def ended(process: BaseProcess, within_s: float = 60.0) -> int | None:
+    process.join(within_s)
+    return process.exitcode
 
 
 def gone(processes: list[psutil.Process], within_s: float = 5.0) -> bool:
@@ -52,23 +66,22 @@ def finished(record: RunRecord) -> dict[int, object]:
 def test_a_run_killed_at_a_random_moment_is_continued(tmp_path: Path, seed: int) -> None:
     diary = tmp_path / "diary.txt"
     rng = random.Random(seed)
-    process = start(diary)
-    assert process.stdout is not None
-    name = process.stdout.readline().strip()
+    process, name = start(diary)
     children = descendants(process)
     assert children
     time.sleep(rng.uniform(0, 1.15 * BUDGET_S))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    assert ended(process) is not None
     assert gone(children)
 
     before = load_run(settings.runs_dir() / name)
     done = finished(before)
     judged_before = diary.read_text().count("check ") if diary.exists() else 0
 
-    resumed = start(diary, name)
+    resumed, again = start(diary, name)
+    assert again == name
     children = descendants(resumed)
-    assert resumed.wait(60) == 0
+    assert ended(resumed) == 0
     assert gone(children)
 
     record = load_run(settings.runs_dir() / name)
@@ -94,15 +107,14 @@ def test_a_run_killed_at_a_random_moment_is_continued(tmp_path: Path, seed: int)
 
 @pytest.mark.serial
 def test_ctrl_c_ends_a_run_with_its_children(tmp_path: Path) -> None:
-    process = start(tmp_path / "diary.txt")
-    assert process.stdout is not None
-    name = process.stdout.readline().strip()
+    process, name = start(tmp_path / "diary.txt")
     children = descendants(process)
     assert children
     time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(10) != 0
+    os.kill(process.pid or 0, signal.SIGINT)
+    assert ended(process, 10) not in (0, None)
     assert gone(children, within_s=1.0)
     assert not load_run(settings.runs_dir() / name).finished
-    assert start(tmp_path / "diary.txt", name).wait(60) == 0
+    resumed, _ = start(tmp_path / "diary.txt", name)
+    assert ended(resumed) == 0
     assert load_run(settings.runs_dir() / name).finished
