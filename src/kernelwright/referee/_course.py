@@ -38,6 +38,10 @@ ROUND_NS = 25_000_000
 #: Renewed sets a lane and round, at most.
 MOST_TRAPS = 4
 _ARENA = 256 << 20
+_CACHES = {
+    Mode.COLD: "each buffer set used once a round, every line of it flushed from all caches before",
+    Mode.WARM: "two buffer sets, called on right before",
+}
 #: How far child's and parent's clocks may be apart: this part of a round, and this much for waking up.
 _CLOCK_SHARE = 0.05
 _CLOCK_SLACK_S = 0.002
@@ -78,6 +82,7 @@ class Course:
         self._child = child
         self._call = call
         self._patience = patience
+        self._mode = mode
         self._draw = random.Random(seed)
         self.contestants = tuple(contestants)
         self.track = Track()
@@ -176,6 +181,7 @@ class Course:
         state = self.state
         agreement = [busy / wall for wall, busy in self.track.agreement if wall > 0]
         return {
+            "caches": _CACHES[self._mode],
             "sets": int(state.sets),
             "set_bytes": int(state.set_bytes),
             "arena_bytes": int(state.arena_bytes),

@@ -133,7 +133,9 @@ class Race:
 
     def _solo(self, entrant: NativeEntrant) -> None:
         course = self._course([entrant])
-        course.round([0])
+        for _ in range(_SOLO_ROUNDS):
+            course.round([0])
+            self._judge_sampled(course)
 
     def _course(self, contestants: Sequence[NativeEntrant]) -> Course:
         data = self._data

@@ -1,0 +1,208 @@
+"""How fast: planted kernels raced natively; what is clocked is judged as well."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.errors import UsageError
+from kernelwright.ops import RmsNormSpec
+from kernelwright.referee import Comparison
+from kernelwright.referee import confirm
+from kernelwright.referee import Mode
+from kernelwright.referee import NativeEntrant
+from kernelwright.referee import NativeJudge
+from kernelwright.referee import Patience
+from kernelwright.referee import RaceResult
+from kernelwright.referee import RefereeError
+from kernelwright.referee import Regime
+from kernelwright.referee import Status
+from kernelwright.referee import time_native
+from kernelwright.referee._course import disagree
+
+pytestmark = pytest.mark.serial
+
+Planted = Callable[[str], NativeEntrant]
+Race = Callable[..., RaceResult]
+MODES = [(mode, regime) for mode in Mode for regime in Regime]
+
+
+@pytest.fixture
+def raced(judge: NativeJudge, planted: Planted, spec: RmsNormSpec, describe: Any) -> Race:
+    def run(baseline: str, *names: str, sizes: tuple[int, int] = (1, 2048), **options: Any) -> RaceResult:
+        options.setdefault("budget_s", 0.3)
+        workload = spec.workload(*sizes, dtype=options.pop("dtype", torch.float32))
+        return judge.race(
+            spec, workload, planted(baseline), [planted(name) for name in names], describe=describe, **options
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(("mode", "regime"), MODES)
+def test_work_done_twice_is_slower(raced: Race, mode: Mode, regime: Regime) -> None:
+    result = raced("honest_scalar", "honest_half_speed", mode=mode, regime=regime)
+    contest = result.contests["honest_half_speed"]
+    assert contest.comparison is Comparison.SLOWER
+    assert contest.interval[0] <= contest.ratio <= contest.interval[1] < 1.0
+    assert (contest.mode, contest.regime, contest.workload) == (mode, regime, "1x2048:fp32")
+    assert not result.verdicts
+
+
+def test_a_kernel_is_not_faster_than_itself(
+    judge: NativeJudge, planted: Planted, spec: RmsNormSpec, describe: Any
+) -> None:
+    one = planted("honest_scalar")
+    twin = NativeEntrant("twin", one.library, one.symbol)
+    result = judge.race(spec, spec.workload(1, 2048), one, [twin], describe=describe, mode=Mode.WARM)
+    contest = result.contests["twin"]
+    assert contest.comparison in (Comparison.SAME, Comparison.AMBIGUOUS)
+    assert contest.ratio == pytest.approx(1.0, abs=0.03)
+
+
+def test_baseline_and_entrant_can_change_places(raced: Race) -> None:
+    forth = raced("honest_scalar", "honest_half_speed", mode=Mode.WARM).contests["honest_half_speed"]
+    back = raced("honest_half_speed", "honest_scalar", mode=Mode.WARM).contests["honest_scalar"]
+    assert back.comparison is Comparison.FASTER
+    assert back.ratio == pytest.approx(1 / forth.ratio, rel=0.15)
+
+
+@pytest.mark.parametrize(("mode", "regime"), MODES)
+@pytest.mark.parametrize(
+    ("name", "status", "words"),
+    [
+        ("skips_when_timed", Status.WRONG, "the output of a timed call is wrong"),
+        ("remembers_pointers", Status.WRONG, "the output of a timed call is wrong"),
+        ("changes_input", Status.WRONG, "changed its input x in a timed call"),
+        ("writes_outside", Status.WRONG, "wrote past the end of its buffer out in a timed call"),
+        ("crashes_when_timed", Status.CRASHED, "SIGABRT"),
+    ],
+)
+def test_who_cheats_or_dies_on_the_clock_has_no_contest(
+    raced: Race, name: str, status: Status, words: str, mode: Mode, regime: Regime
+) -> None:
+    result = raced("honest_scalar", name, "honest_half_speed", mode=mode, regime=regime)
+    verdict = result.verdicts[name]
+    assert (verdict.status, words in verdict.reason) == (status, True), verdict.reason
+    assert set(result.contests) == {"honest_half_speed"}, "the others race on"
+
+
+def test_an_endless_loop_is_given_up_and_the_others_race_on(
+    planted: Planted, spec: RmsNormSpec, describe: Any
+) -> None:
+    with NativeJudge(patience=Patience(silent_s=0.5)) as judge:
+        result = judge.race(
+            spec,
+            spec.workload(1, 256),
+            planted("honest_scalar"),
+            [planted("loops"), planted("honest_half_speed")],
+            describe=describe,
+            budget_s=0.2,
+        )
+    assert result.verdicts["loops"].status is Status.HUNG
+    assert set(result.contests) == {"honest_half_speed"}
+
+
+def test_a_kernel_that_refuses_is_unsupported(raced: Race) -> None:
+    assert raced("honest_scalar", "refuses").verdicts["refuses"].status is Status.UNSUPPORTED
+
+
+@pytest.mark.parametrize("baseline", ["crashes_when_timed", "refuses", "no_work"])
+def test_with_a_broken_baseline_there_is_no_race(raced: Race, baseline: str) -> None:
+    with pytest.raises(RefereeError, match=f"baseline {baseline}"):
+        raced(baseline, "honest_scalar")
+
+
+def test_conditions_tell_how_it_was_measured(raced: Race) -> None:
+    conditions = (
+        raced("honest_scalar", "honest_half_speed", sizes=(64, 1024)).contests["honest_half_speed"].conditions
+    )
+    for name in ("load_before", "steal", "threads", "affinity", "arena_bytes", "llc_bytes", "seed", "caches"):
+        assert name in conditions
+    assert conditions["judged_calls"] >= 2
+    assert conditions["rounds"] >= 3
+    assert conditions["flush_to_zero"] is False
+
+
+def test_names_must_tell_entrants_apart(raced: Race) -> None:
+    with pytest.raises(UsageError, match="names of their own"):
+        raced("honest_scalar", "honest_openmp", "honest_openmp")
+
+
+@pytest.mark.parametrize("sizes", [(0, 64), (1, 1), (3, 46)])
+def test_tiny_workloads_can_be_raced(raced: Race, sizes: tuple[int, int]) -> None:
+    result = raced("honest_scalar", "honest_openmp", sizes=sizes, budget_s=0.1)
+    assert "honest_openmp" in result.contests
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_large_workloads_share_contents_and_are_judged(raced: Race, dtype: torch.dtype) -> None:
+    result = raced("honest_openmp", "no_work", "honest_scalar", sizes=(2100, 2048), dtype=dtype, budget_s=0.1)
+    assert result.verdicts["no_work"].status is Status.WRONG
+    assert "honest_scalar" in result.contests
+
+
+def test_confirmation_checks_and_races_in_every_mode_and_regime(
+    planted: Planted, spec: RmsNormSpec, describe: Any
+) -> None:
+    verdict = confirm(
+        spec,
+        spec.workload(1, 2048),
+        planted("honest_half_speed"),
+        planted("honest_scalar"),
+        describe=describe,
+        budget_s=0.2,
+    )
+    assert verdict.status is Status.PASSED
+    assert [(contest.mode, contest.regime) for contest in verdict.contests] == MODES
+    assert {contest.comparison for contest in verdict.contests} == {Comparison.FASTER}
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("wrong_tail", Status.WRONG), ("crashes_when_timed", Status.CRASHED)]
+)
+def test_confirmation_of_a_wrong_kernel_has_no_times(
+    planted: Planted, spec: RmsNormSpec, describe: Any, name: str, status: Status
+) -> None:
+    verdict = confirm(
+        spec, spec.workload(1, 250), planted("honest_scalar"), planted(name), describe=describe, budget_s=0.1
+    )
+    assert verdict.status is status
+    assert not verdict.contests
+
+
+def test_a_single_kernel_can_be_timed(planted: Planted, spec: RmsNormSpec, describe: Any) -> None:
+    entrant = planted("honest_scalar")
+    arguments = spec.inputs(spec.workload(4, 1024), torch.Generator().manual_seed(0))
+
+    def time(rows: int) -> float:
+        part = {**arguments, "x": arguments["x"][:rows]}
+        call = describe(part, torch.empty(rows, 1024))
+        return time_native(entrant.library, entrant.symbol, call, budget_s=0.1).median_ns
+
+    assert time(4) == pytest.approx(4 * time(1), rel=0.5)
+
+
+def test_a_kernel_that_fails_cannot_be_timed(planted: Planted, spec: RmsNormSpec, describe: Any) -> None:
+    entrant = planted("crashes")
+    arguments = spec.inputs(spec.workload(1, 64), torch.Generator().manual_seed(0))
+    with pytest.raises(RefereeError, match=re.escape("SIGSEGV")):
+        time_native(entrant.library, entrant.symbol, describe(arguments, torch.empty(1, 64)))
+
+
+@pytest.mark.parametrize(
+    ("wall_s", "busy_s", "apart"),
+    [
+        (0.030, 0.0299, False),
+        (0.030, 0.0280, False),
+        (0.030, 0.020, True),
+        (0.030, 0.040, True),
+        (1.0, 0.97, False),
+    ],
+)
+def test_clocks_may_differ_by_what_waking_up_costs(wall_s: float, busy_s: float, apart: bool) -> None:
+    assert disagree(wall_s, busy_s) is apart
