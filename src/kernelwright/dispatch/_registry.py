@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
+from typing import overload
+from typing import TypeVar
 
 from kernelwright import winners
 from kernelwright.dispatch._call import Call
@@ -23,6 +25,7 @@ from kernelwright.space import Space
 
 _log = logging.getLogger("kernelwright")
 
+F = TypeVar("F", bound=Callable[..., Any])
 Bind = Callable[[Mapping[str, Any]], Callable[..., Any]]
 
 
@@ -190,6 +193,40 @@ def parameters(operator: str) -> tuple[str, ...]:
     return find_operator(operator).signature.names
 
 
+@overload
+def register_impl(
+    operator: str,
+    backend: str,
+    *,
+    bind: Bind,
+    name: str | None = None,
+    supports: Callable[[Call], str | None] | None = None,
+    tunables: Space | None = None,
+    rank: int = 0,
+    gradient: bool | None = None,
+    keywords: tuple[str, ...] = (),
+    available: Callable[[], str | None] | None = None,
+    provenance: Callable[[], Mapping[str, str]] | None = None,
+) -> Implementation: ...
+
+
+@overload
+def register_impl(
+    operator: str,
+    backend: str,
+    *,
+    bind: None = None,
+    name: str | None = None,
+    supports: Callable[[Call], str | None] | None = None,
+    tunables: Space | None = None,
+    rank: int = 0,
+    gradient: bool | None = None,
+    keywords: tuple[str, ...] = (),
+    available: Callable[[], str | None] | None = None,
+    provenance: Callable[[], Mapping[str, str]] | None = None,
+) -> Callable[[F], F]: ...
+
+
 def register_impl(
     operator: str,
     backend: str,
@@ -203,7 +240,7 @@ def register_impl(
     keywords: tuple[str, ...] = (),
     available: Callable[[], str | None] | None = None,
     provenance: Callable[[], Mapping[str, str]] | None = None,
-) -> Any:
+) -> Implementation | Callable[[F], F]:
     """Register one way to compute `operator` on `backend`.
 
     Without `bind`, returns a decorator for a function with the operator's parameters, `out=None` if it can
@@ -239,7 +276,7 @@ def register_impl(
     if bind is not None:
         return add(bind, tuple(keywords), True)
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: F) -> F:
         extra, takes_out = _declared(target, function)
         add(
             lambda _configuration: function,
