@@ -65,6 +65,7 @@ def test_each_planted_kernel_gets_its_verdict_and_the_run_goes_on(kernel: Native
     def pipeline(plan: Plan) -> NativePipeline:
         return NativePipeline(plan, kernel=kernel, patience=Patience(silent_s=1.5, total_s=30.0))
 
+    others = set(psutil.Process().children(recursive=True))
     record = tune("rms_norm", workloads=["7x1000"], dtype="fp32", budget_s=120.0, pipeline=pipeline)
     assert record.finished
     assert "the whole space was searched" in record.notes
@@ -103,4 +104,4 @@ def test_each_planted_kernel_gets_its_verdict_and_the_run_goes_on(kernel: Native
     stored = winners.find("rms_norm", result.bucket)
     assert stored is not None
     assert stored.evidence["code_key"] == record.evaluations[(result.number or 0) - 1].code_key
-    assert psutil.Process().children(recursive=True) == []
+    assert set(psutil.Process().children(recursive=True)) <= others

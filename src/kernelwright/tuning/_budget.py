@@ -19,15 +19,14 @@ class Budget:
     total_s: float
     workloads: int
 
-    @property
-    def search_until_s(self) -> float:
-        """When the search stops asking."""
-        return 0.56 * self.total_s
+    def search_until_s(self, promising: int, artifacts: int) -> float:
+        """When the search stops asking.
 
-    @property
-    def search_at_last_until_s(self) -> float:
-        """When it stops even with fewer than `ENOUGH` artifacts judged: on a busy machine."""
-        return 0.68 * self.total_s
+        The more workloads have a `promising` candidate, the more time their confirmations need. On a busy
+        machine, where fewer than `ENOUGH` artifacts were judged, the search goes on somewhat longer.
+        """
+        share = 0.76 - 0.2 * promising / self.workloads
+        return (max(share, 0.68) if artifacts < ENOUGH else share) * self.total_s
 
     @property
     def confirm_until_s(self) -> float:

@@ -14,7 +14,6 @@ from kernelwright.search import LocalSearch
 from kernelwright.search import Optimizer
 from kernelwright.space import Configuration
 from kernelwright.tuning._budget import Budget
-from kernelwright.tuning._budget import ENOUGH
 from kernelwright.tuning._events import BestChanged
 from kernelwright.tuning._events import EvaluationFinished
 from kernelwright.tuning._events import Phase
@@ -136,9 +135,7 @@ class Screening:
         return asked
 
     def _ask(self) -> list[EvaluationRecord]:
-        few = self._run.artifacts < ENOUGH
-        until_s = self._budget.search_at_last_until_s if few else self._budget.search_until_s
-        left = until_s - self._log.elapsed_s
+        left = self._budget.search_until_s(self._promising(), self._run.artifacts) - self._log.elapsed_s
         spent = self._log.elapsed_s - self._began_s
         each = spent / self._judged if self._judged else _FIRST_GUESS_S
         room = min(BATCH, math.floor(left / max(each, 1e-9)))
@@ -156,6 +153,13 @@ class Screening:
             self._log.note("the whole space was searched")
         return asked
 
+    def _promising(self) -> int:
+        """How many workloads have a candidate that will want to be confirmed."""
+        return sum(
+            any(one.passed and one.intervals[workload.name][0] > 1.0 for one in self._run.evaluations[1:])
+            for workload in self._workloads
+        )
+
     def _write_ask(self, entry: Entry, configuration: Configuration, origin: str) -> EvaluationRecord:
         self._withhold(entry.implementation, configuration)
         self._log.write(
@@ -171,42 +175,61 @@ class Screening:
         return self._run.evaluations[-1]
 
     def _judge(self, batch: Sequence[EvaluationRecord]) -> None:
+        """Build together; then check one by one, and race those that are right against the default."""
         if not batch:
             return
         self._log.say(PhaseChanged(self._run, Phase.BUILDING))
         made = self._pipeline.build([_candidate(one) for one in batch])
         self._log.say(PhaseChanged(self._run, Phase.SCREENING))
+        right: list[EvaluationRecord] = []
+        twins: list[EvaluationRecord] = []
         for one, built in zip(batch, made, strict=True):
-            best_before = {workload.name: self._run.best(workload.name) for workload in self._workloads}
             if isinstance(built, Unbuilt):
                 self._verdict(one, built.status, built.reason, stage="asked")
+                continue
+            self._note_built(one, built)
+            if self._reuse(one):
+                continue
+            if any(_same_code(one, other) for other in right):
+                twins.append(one)
+                continue
+            checked = self._pipeline.check(built, self._workloads, seed=self._run.seed)
+            if checked.status is Status.PASSED:
+                right.append(one)
             else:
-                self._built[one.number] = built
-                self._log.write(
-                    "built",
-                    {
-                        "number": one.number,
-                        "build_key": built.build_key,
-                        "code_key": built.code_key,
-                        "build_s": round(built.seconds, 4),
-                        "details": dict(built.details),
-                    },
-                )
-                if not self._reuse(one):
-                    self._measure(one, built)
-            self._judged += 1
-            self._tell(one)
-            self._log.say(EvaluationFinished(self._run, one))
-            for workload in self._workloads:
-                best = self._run.best(workload.name)
-                if best is one and best_before[workload.name] is not one and one.number > 1:
-                    self._log.say(BestChanged(self._run, workload.name, one))
+                self._verdict(one, checked.status, checked.reason, stage="checked")
+        if right and right[0].number == 1:
+            even = {workload.name: 1.0 for workload in self._workloads}
+            self._verdict(
+                right[0],
+                "passed",
+                "",
+                stage="screened",
+                ratios=even,
+                intervals=dict.fromkeys(even, (1.0, 1.0)),
+            )
+        else:
+            self._race(right)
+        for one in twins:
+            self._reuse(one)
+
+    def _note_built(self, one: EvaluationRecord, built: Built) -> None:
+        self._built[one.number] = built
+        self._log.write(
+            "built",
+            {
+                "number": one.number,
+                "build_key": built.build_key,
+                "code_key": built.code_key,
+                "build_s": round(built.seconds, 4),
+                "details": dict(built.details),
+            },
+        )
 
     def _reuse(self, one: EvaluationRecord) -> bool:
         """Share the verdict of the same machine code, if it was judged."""
         for earlier in self._run.evaluations[: one.number - 1]:
-            same = earlier.code_key == one.code_key and earlier.implementation == one.implementation
-            if same and earlier.status != PENDING and earlier.reused is None:
+            if _same_code(one, earlier) and earlier.status != PENDING and earlier.reused is None:
                 self._verdict(
                     one,
                     earlier.status,
@@ -219,33 +242,31 @@ class Screening:
                 return True
         return False
 
-    def _measure(self, one: EvaluationRecord, built: Built) -> None:
-        checked = self._pipeline.check(built, self._workloads, seed=self._run.seed)
-        if checked.status is not Status.PASSED:
-            self._verdict(one, checked.status, checked.reason, stage="checked")
-            return
-        ratios: dict[str, float] = {}
-        intervals: dict[str, tuple[float, float]] = {}
-        name = f"#{one.number}"
+    def _race(self, right: Sequence[EvaluationRecord]) -> None:
+        """Race all against the default on every workload; who fails on one is out."""
+        ratios: dict[int, dict[str, float]] = {one.number: {} for one in right}
+        intervals: dict[int, dict[str, tuple[float, float]]] = {one.number: {} for one in right}
+        left = {f"#{one.number}": one for one in right}
         for workload in self._workloads:
-            if one.number == 1:
-                ratios[workload.name], intervals[workload.name] = 1.0, (1.0, 1.0)
-                continue
+            if not left:
+                return
             contests, verdicts = self._pipeline.race(
                 workload,
                 ("default", self._built_default()),
-                {name: built},
-                budget_s=self._budget.screen_s,
-                seed=self._run.seed * 1000 + one.number,
+                {name: self._built[one.number] for name, one in left.items()},
+                budget_s=self._budget.screen_s * (1 + len(left)) / 2,
+                seed=self._run.seed * 1000 + right[0].number,
             )
-            if name in verdicts:
-                bad = verdicts[name]
-                self._verdict(one, bad.status, f"{workload.name}: {bad.reason}", stage="screened")
-                return
-            contest = contests[name]
-            ratios[workload.name] = contest.ratio
-            intervals[workload.name] = contest.interval
-        self._verdict(one, "passed", checked.reason, stage="screened", ratios=ratios, intervals=intervals)
+            for name, bad in verdicts.items():
+                self._verdict(left.pop(name), bad.status, f"{workload.name}: {bad.reason}", stage="screened")
+            for name, one in left.items():
+                ratios[one.number][workload.name] = contests[name].ratio
+                intervals[one.number][workload.name] = contests[name].interval
+        for one in left.values():
+            number = one.number
+            self._verdict(
+                one, "passed", "", stage="screened", ratios=ratios[number], intervals=intervals[number]
+            )
 
     def _built_default(self) -> Built:
         default = self.built(1)
@@ -276,6 +297,12 @@ class Screening:
                 "reused": reused,
             },
         )
+        self._judged += 1
+        self._tell(one)
+        self._log.say(EvaluationFinished(self._run, one))
+        for workload in self._workloads:
+            if one.number > 1 and self._run.best(workload.name) is one:
+                self._log.say(BestChanged(self._run, workload.name, one))
 
     def _withhold(self, implementation: str, configuration: Configuration) -> None:
         for optimizer in self._optimizers[implementation].values():
@@ -287,6 +314,10 @@ class Screening:
                 optimizer.tell(one.configuration, -math.log(one.ratios[workload]))
             else:
                 optimizer.tell(one.configuration, Failure(one.status, one.reason))
+
+
+def _same_code(one: EvaluationRecord, other: EvaluationRecord) -> bool:
+    return one.code_key == other.code_key and one.implementation == other.implementation
 
 
 def _candidate(one: EvaluationRecord) -> Candidate:
