@@ -3,7 +3,7 @@
 Times of baseline and candidate come in pairs, taken one after the other in random order. A pair's log-ratio
 is free of what moved both; neighbouring pairs still are not independent, so the interval comes from a
 circular block bootstrap (Politis and Romano 1992) of the median log-ratio. It is never narrower than the
-interval of the median that order statistics give, which holds for few pairs, too.
+98% interval of the median that order statistics give, which holds for few pairs, too.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ RESAMPLES = 1000
 #: Longer series are first condensed to medians of neighbouring pairs.
 MAX_GROUPS = 256
 MIN_PAIRS = 5
+_ORDER_SHARE = 0.4
 
 Floats = NDArray[np.float64]
 
@@ -80,8 +81,9 @@ def estimate(
     medians = _bootstrap(groups, np.random.default_rng(seed), resamples)
     tail = 50.0 * (1.0 - level)
     low, high = np.exp(np.percentile(medians, (tail, 100.0 - tail)))
-    # Few medians of few pairs scatter too little; order statistics hold for any number.
-    ordered = np.exp(_order_interval(groups, level))
+    # Few medians of few pairs scatter too little; order statistics hold for any number. Their level is
+    # stricter, since neighbouring pairs are less independent than they take them to be.
+    ordered = np.exp(_order_interval(groups, 1.0 - _ORDER_SHARE * (1.0 - level)))
     low, high = min(low, ordered[0]), max(high, ordered[1])
     return Estimate(ratio, (min(float(low), ratio), max(float(high), ratio)))
 

@@ -1,0 +1,74 @@
+"""Memory shared with a measuring child, and the structures that lie in it."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from kernelwright.referee import _layout as layout
+from kernelwright.referee import NativeJudge
+from kernelwright.referee._child import driver_library
+from kernelwright.referee._shared import SharedMemory
+
+SIZE = 1 << 20
+
+
+@pytest.fixture
+def memory() -> Iterator[SharedMemory]:
+    memory = SharedMemory("test", SIZE, child_may_write=False)
+    yield memory
+    memory.close()
+
+
+def test_what_is_put_there_can_be_read_through_the_descriptor(memory: SharedMemory) -> None:
+    tensor = torch.arange(100, dtype=torch.float32)
+    at = memory.put(tensor, tensor.nbytes)
+    with mmap.mmap(memory.descriptor, SIZE, prot=mmap.PROT_READ) as theirs:
+        assert theirs[at : at + tensor.nbytes] == tensor.numpy().tobytes()
+    assert torch.equal(memory.view(at, tensor.nbytes, torch.float32), tensor)
+
+
+def test_a_child_cannot_write_what_only_the_parent_may(memory: SharedMemory) -> None:
+    with pytest.raises(PermissionError):
+        mmap.mmap(memory.descriptor, SIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+def test_places_do_not_overlap_and_are_aligned(memory: SharedMemory) -> None:
+    places = [(memory.take(size), size) for size in (1, 63, 64, 65, 1000)]
+    assert all(at % 64 == 0 for at, _ in places)
+    ends = [at + size for at, size in places]
+    assert all(end <= at for end, (at, _) in zip(ends, places[1:], strict=False))
+
+
+def test_released_places_come_again(memory: SharedMemory) -> None:
+    kept = memory.take(100)
+    top = memory.top
+    first = memory.take(1 << 16)
+    memory.release(top)
+    assert memory.take(1 << 16) == first
+    assert kept < first
+
+
+def test_more_than_there_is_is_refused(memory: SharedMemory) -> None:
+    with pytest.raises(MemoryError, match=str(SIZE)):
+        memory.take(SIZE + 1)
+
+
+def test_structures_are_those_of_the_native_driver() -> None:
+    native = ctypes.CDLL(str(driver_library()))
+    sizes = (ctypes.c_int64 * 7)()
+    native.kwr_layout(sizes)
+    assert list(sizes) == [layout.CALL_BYTES, *layout.SIZES]
+
+
+def test_a_judge_leaves_no_process(planted: object, spec: object) -> None:
+    with NativeJudge() as judge:
+        judge.child.start()
+        child = judge.child._child
+        assert child is not None
+        assert child.outcome is None
+    assert child.outcome is not None
