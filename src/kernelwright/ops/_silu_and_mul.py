@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from kernelwright.dispatch import dispatch
 from kernelwright.dispatch import register_impl
+from kernelwright.errors import UsageError
 from kernelwright.ops._spec import Cost
 from kernelwright.ops._spec import itemsize
 from kernelwright.ops._spec import OperatorSpec
@@ -70,6 +71,8 @@ def silu_and_mul(x: Tensor) -> Tensor:  # type: ignore[empty-body]
 
 @register_impl("silu_and_mul", backend="torch", gradient=True)
 def _silu_and_mul_torch(x: Tensor, *, out: Tensor | None = None) -> Tensor:
+    if not x.shape or x.shape[-1] % 2:
+        raise UsageError(f"silu_and_mul: the last dimension of x must be even; x has shape {tuple(x.shape)}")
     half = x.shape[-1] // 2
     gate = F.silu(x[..., :half])
     value = x[..., half:]

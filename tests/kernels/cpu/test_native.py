@@ -15,6 +15,7 @@ from kernelwright.dispatch import TensorInfo
 from kernelwright.errors import BackendUnavailableError
 from kernelwright.errors import KernelCallError
 from kernelwright.errors import KernelwrightError
+from kernelwright.errors import NoCompilerError
 from kernelwright.errors import UnsupportedCallError
 from kernelwright.kernels.cpu import native_kernels
 
@@ -109,6 +110,7 @@ def test_a_bound_kernel_can_be_called_without_dispatch() -> None:
     x, weight = torch.randn(5, 33), torch.randn(33)
     expected = torch.nn.functional.rms_norm(x, (33,), weight, 1e-6)
     torch.testing.assert_close(bound(x, weight, eps=1e-6), expected)
+    torch.testing.assert_close(bound(weight=weight, eps=1e-6, x=x), expected)
     out = torch.empty_like(x)
     assert bound(x, weight, eps=1e-6, out=out) is out
     torch.testing.assert_close(out, expected)
@@ -129,6 +131,26 @@ def test_building_can_be_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "kernelwright build" in (kernel.available() or "")
     with pytest.raises(BackendUnavailableError, match="kernelwright build rms_norm"):
         kernel.artifact({})
+
+
+def test_without_a_compiler_only_what_is_built_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = native_kernels()["rms_norm"]
+    kernel.artifact({})
+
+    def none_found() -> machine.Compiler:
+        raise NoCompilerError("no C++ compiler was found; install g++")
+
+    monkeypatch.setattr(machine, "find_compiler", none_found)
+    assert kernel.available() is None
+    monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
+    assert "install g++" in (kernel.available() or "")
+
+
+def test_an_odd_width_cannot_be_halved() -> None:
+    with pytest.raises(KernelwrightError, match=r"even.*\(3, 3\)"):
+        kw.ops.silu_and_mul(torch.zeros(3, 3))
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

@@ -120,8 +120,10 @@ class NativeKernel:
         """None where the kernel can be used on this machine, else the reason and a next step."""
         try:
             tier = self.tier()
-            if find(self.request({}, tier)) is None and not settings.build_allowed():
-                return f"not built; run `kernelwright build {self.operator}`"
+            if find(self.request({}, tier)) is None:
+                if not settings.build_allowed():
+                    return f"not built; run `kernelwright build {self.operator}`"
+                machine.find_compiler()
         except (BackendUnavailableError, NoCompilerError) as error:
             return str(error)
         return None
@@ -129,7 +131,11 @@ class NativeKernel:
     def provenance(self) -> dict[str, str]:
         """What a winner depends on besides the machine: the sources, the tier and the compiler."""
         request = self.request({})
-        return {"source": request.source_key, "compiler": str(request.chosen_compiler), "tier": self.tier()}
+        try:
+            compiler = str(request.chosen_compiler)
+        except NoCompilerError:
+            compiler = "none"
+        return {"source": request.source_key, "compiler": compiler, "tier": self.tier()}
 
     def layout(self, call: Call) -> Layout:
         """How the kernel takes the call. Raises UnsupportedCallError."""
@@ -166,11 +172,15 @@ class BoundKernel:
         self._function = getattr(library, kernel.symbol)
         self._function.restype = ctypes.c_int32
 
-    def __call__(self, *tensors: Tensor, out: Tensor | None = None, **scalars: Any) -> Tensor:
-        """Compute without a prepared plan. Raises UnsupportedCallError, KernelCallError."""
-        names = ("x", "weight")[: len(tensors)]
-        call = _call(self.kernel.operator, {**dict(zip(names, tensors, strict=True)), **scalars}, out)
-        result: Tensor = self.specialize(call)(*tensors, *call.scalars.values(), out)
+    def __call__(self, *tensors: Tensor, out: Tensor | None = None, **named: Any) -> Tensor:
+        """Compute without a prepared plan; arguments as the operator takes them, scalars by name.
+
+        Raises UnsupportedCallError, KernelCallError.
+        """
+        arguments = {**dict(zip(("x", "weight"), tensors, strict=False)), **named}
+        call = _call(self.kernel.operator, arguments, out)
+        given = [arguments[name] for name in (*call.tensors, *call.scalars)]
+        result: Tensor = self.specialize(call)(*given, out)
         return result
 
     def specialize(self, call: Call) -> Callable[..., Tensor]:
