@@ -111,6 +111,11 @@ def test_a_bound_kernel_can_be_called_without_dispatch() -> None:
     expected = torch.nn.functional.rms_norm(x, (33,), weight, 1e-6)
     torch.testing.assert_close(bound(x, weight, eps=1e-6), expected)
     torch.testing.assert_close(bound(weight=weight, eps=1e-6, x=x), expected)
+    torch.testing.assert_close(bound(x, weight), expected)
+    with pytest.raises(UnsupportedCallError, match="weight"):
+        bound(x)
+    with pytest.raises(UnsupportedCallError, match="bias"):
+        bound(x, weight, bias=x)
     out = torch.empty_like(x)
     assert bound(x, weight, eps=1e-6, out=out) is out
     torch.testing.assert_close(out, expected)

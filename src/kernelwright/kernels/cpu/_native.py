@@ -35,6 +35,8 @@ from kernelwright.kernels.cpu._abi import STATUS_TEXT
 from kernelwright.kernels.cpu._operators import Layout
 from kernelwright.kernels.cpu._operators import output_shape
 from kernelwright.kernels.cpu._operators import PLANNERS
+from kernelwright.kernels.cpu._operators import SCALARS
+from kernelwright.kernels.cpu._operators import TENSORS
 from kernelwright.space import Space
 
 
@@ -177,10 +179,10 @@ class BoundKernel:
 
         Raises UnsupportedCallError, KernelCallError.
         """
-        arguments = {**dict(zip(("x", "weight"), tensors, strict=False)), **named}
+        arguments = {**dict(zip(TENSORS[self.kernel.operator], tensors, strict=False)), **named}
         call = _call(self.kernel.operator, arguments, out)
-        given = [arguments[name] for name in (*call.tensors, *call.scalars)]
-        result: Tensor = self.specialize(call)(*given, out)
+        given = [arguments[name] for name in call.tensors]
+        result: Tensor = self.specialize(call)(*given, *call.scalars.values(), out)
         return result
 
     def specialize(self, call: Call) -> Callable[..., Tensor]:
@@ -196,8 +198,13 @@ class BoundKernel:
 
 
 def _call(operator: str, arguments: Mapping[str, Any], out: Tensor | None) -> Call:
-    tensors = {name: _info(value) for name, value in arguments.items() if isinstance(value, Tensor)}
-    scalars = {name: value for name, value in arguments.items() if not isinstance(value, Tensor)}
+    unknown = arguments.keys() - {*TENSORS[operator], *SCALARS[operator]}
+    missing = [name for name in TENSORS[operator] if name not in arguments]
+    if unknown or missing:
+        wrong = f"does not take {', '.join(sorted(unknown))}" if unknown else f"needs {', '.join(missing)}"
+        raise UnsupportedCallError(operator, [("cpu", wrong)])
+    tensors = {name: _info(arguments[name]) for name in TENSORS[operator]}
+    scalars = {name: arguments.get(name, default) for name, default in SCALARS[operator].items()}
     return Call(operator, tensors, scalars, None if out is None else _info(out), False)
 
 

@@ -93,6 +93,14 @@ def _layout(views: list[View | str], scalars: tuple[float, ...]) -> Layout | str
     return Layout(tuple(cast("list[View]", views)), scalars)
 
 
+#: Tensors in buffer order, and scalars with their defaults: the operator's parameters, in its own order.
+TENSORS: Mapping[str, tuple[str, ...]] = {
+    "rms_norm": ("x", "weight"),
+    "softmax": ("x",),
+    "silu_and_mul": ("x",),
+}
+SCALARS: Mapping[str, Mapping[str, Any]] = {"rms_norm": {"eps": 1e-6}, "softmax": {}, "silu_and_mul": {}}
+
 PLANNERS: Mapping[str, Planner] = {
     "rms_norm": _plan_rms_norm,
     "softmax": _plan_softmax,
