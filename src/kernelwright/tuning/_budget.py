@@ -25,7 +25,7 @@ class Budget:
         The more workloads have a `promising` candidate, the more time their confirmations need. On a busy
         machine, where fewer than `ENOUGH` artifacts were judged, the search goes on somewhat longer.
         """
-        share = 0.76 - 0.2 * promising / self.workloads
+        share = 0.74 - 0.18 * promising / self.workloads
         return (max(share, 0.68) if artifacts < ENOUGH else share) * self.total_s
 
     @property
@@ -36,7 +36,7 @@ class Budget:
     @property
     def screen_s(self) -> float:
         """Measuring time of one candidate on one workload."""
-        return min(max(0.0025 * self.total_s, 0.05), 0.4)
+        return min(max(0.0035 * self.total_s, 0.05), 0.5)
 
     @property
     def final_s(self) -> float:
