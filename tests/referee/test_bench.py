@@ -259,6 +259,15 @@ class TestStatistics:
         assert comparison is Comparison.AMBIGUOUS
         assert low < 0.9 < ratio < 1.1 < high
 
+    def test_times_that_jump_between_quanta_decide_nothing(self) -> None:
+        jumps = [(2.0, 1.0) if number % 3 else (400.0, 1.0) for number in range(60)]
+        found = compare_sides([([one for one, _ in jumps], [other for _, other in jumps])], self.settings)
+        assert found[0] is Comparison.FASTER
+        wild = [(1.2 if number < 30 else 40.0, 1.0) for number in range(60)]
+        found = compare_sides([([one for one, _ in wild], [other for _, other in wild])], self.settings)
+        assert found[2][0] > 1.0
+        assert found[0] is Comparison.AMBIGUOUS
+
 
 def test_a_child_that_dies_is_the_status_of_its_row_and_the_bench_goes_on(tmp_path: Path) -> None:
     body = (

@@ -25,8 +25,9 @@ from kernelwright.process import End
 from kernelwright.process import Limits
 from kernelwright.referee._peers import check_peer_name
 from kernelwright.referee._peers import OURS
-from kernelwright.referee._statistics import compare
+from kernelwright.referee._statistics import Estimate
 from kernelwright.referee._statistics import estimate
+from kernelwright.referee._statistics import judge
 from kernelwright.referee._statistics import MIN_PAIRS
 from kernelwright.referee._verdict import Comparison
 from kernelwright.referee._verdict import Mode
@@ -41,8 +42,10 @@ _KEEP_PAGES = {
 }
 _FEWEST_ROUNDS = 12
 _MOST_ROUNDS = 600
-#: An ambiguous row is given its budget again, this often at most.
+#: A row that is not clear is given its budget again, this often at most.
 _EXTENSIONS = 2
+#: Of an interval that says anything: its upper end over its lower one.
+_WIDEST = 3.0
 #: Preparing a row may mean compiling with torch.compile, on a busy machine.
 _PREPARE_S = 300.0
 _CHILD_S = 3600.0
@@ -143,7 +146,7 @@ class Runner:
             reply = self._ask(request, _PREPARE_S + 20 * settings.budget_s)
             for name, values in reply["times_ns"].items():
                 times.setdefault(name, []).extend(values)
-            if not _is_ambiguous(times, settings):
+            if not _is_open(times, settings):
                 break
         finish = self._ask({"do": "finish"}, _PREPARE_S)
         return Measured(Status.PASSED, "", times, sides, begin, finish["judgements"])
@@ -194,10 +197,13 @@ class Runner:
         return child
 
 
-def _is_ambiguous(times: Mapping[str, list[float]], settings: BenchSettings) -> bool:
-    contests = [compare_sides([(times[name], times[OURS])], settings) for name in times if name != OURS]
-    worst = min(contests, key=lambda found: found[1], default=None)
-    return worst is not None and worst[0] is Comparison.AMBIGUOUS
+def _is_open(times: Mapping[str, list[float]], settings: BenchSettings) -> bool:
+    """Whether more rounds are worth their time: the contest with the better peer is not clear at 99%."""
+    found = [
+        estimate(times[name], times[OURS], seed=settings.seed, level=0.99) for name in times if name != OURS
+    ]
+    worst = min(found, key=lambda one: one.ratio, default=None)
+    return worst is not None and _judged(worst, settings) is Comparison.AMBIGUOUS
 
 
 def compare_sides(
@@ -208,13 +214,22 @@ def compare_sides(
     `pairs` holds the paired times (peer, ours) of each process. From five processes on, each is one pair:
     what differs between processes is then in the interval. With fewer, the pairs of all are taken together.
     """
-    effect, seed = settings.minimum_effect, settings.seed
     if len(pairs) >= MIN_PAIRS:
-        ratios = [estimate(theirs, mine, seed=seed, resamples=1).ratio for theirs, mine in pairs]
-        return compare(ratios, [1.0] * len(ratios), minimum_effect=effect, seed=seed)
-    theirs = [value for peer_ns, _ in pairs for value in peer_ns]
-    mine = [value for _, ours_ns in pairs for value in ours_ns]
-    return compare(theirs, mine, minimum_effect=effect, seed=seed)
+        ratios = [estimate(theirs, mine, seed=settings.seed, resamples=1).ratio for theirs, mine in pairs]
+        found = estimate(ratios, [1.0] * len(ratios), seed=settings.seed)
+    else:
+        theirs = [value for peer_ns, _ in pairs for value in peer_ns]
+        mine = [value for _, ours_ns in pairs for value in ours_ns]
+        found = estimate(theirs, mine, seed=settings.seed)
+    return _judged(found, settings), found.ratio, found.interval
+
+
+def _judged(found: Estimate, settings: BenchSettings) -> Comparison:
+    """The comparison; an interval as wide as that of times that jump between scheduler quanta is none."""
+    low, high = found.interval
+    if high > _WIDEST * low:
+        return Comparison.AMBIGUOUS
+    return judge(found, minimum_effect=settings.minimum_effect)
 
 
 def _status_of(end: End) -> Status:
