@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from kernelwright.tuning import RunRecord
 
 
+#: Columns of what is not a terminal: the table fits.
+_PIPE_WIDTH = 120
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("tune")(tune)
@@ -44,6 +48,8 @@ def tune(
 
     seconds = parse_seconds(budget)
     console = Console(stderr=as_json, highlight=False)
+    if not console.is_terminal:
+        console.width = _PIPE_WIDTH
     with make_view(console, quiet=as_json) as view:
         try:
             record = run_tuning(

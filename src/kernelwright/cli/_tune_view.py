@@ -66,9 +66,7 @@ class Lines(View):
             case EvaluationFinished(evaluation=one):
                 if not one.passed:
                     said = "same code as" if one.reused else one.status
-                    tail = (
-                        f"#{one.reused}" if one.reused else one.reason.splitlines()[0] if one.reason else ""
-                    )
+                    tail = f"#{one.reused}" if one.reused else "".join(one.reason.splitlines()[:1])
                     say(f"{_at(run)} #{one.number} {said} {tail}", soft_wrap=True, markup=False)
             case BestChanged(workload=workload, evaluation=one):
                 text = f"{workload}: best so far #{one.number}, {ratio(one.ratios[workload])} the default"
@@ -150,18 +148,26 @@ def results_table(run: RunRecord) -> Table:
     for result in run.results:
         contest = result.contest("default")
         torch = _torch(result)
-        if contest is None or result.winner is None:
-            made.add_row(result.workload, NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, "the default stands", torch)
+        if result.winner is None or contest is None:
+            made.add_row(
+                result.workload, _default_time(result), "default stands", NOT_KNOWN, NOT_KNOWN, torch
+            )
             continue
         made.add_row(
             result.workload,
             duration(contest["baseline_time"]["median_ns"]),
-            f"{duration(contest['candidate_time']['median_ns'])} #{result.number}",
+            f"{duration(contest['candidate_time']['median_ns'])} ({result.origin})",
             escape(ratio(contest["ratio"], contest["interval"])),
-            f"{styled(contest['comparison'])}, {result.origin} winner",
+            styled(contest["comparison"]),
             torch,
         )
     return made
+
+
+def _default_time(result: WorkloadResult) -> str:
+    """The default's own time, from whatever contest it was in."""
+    held = [contest for contest in result.contests if contest["baseline"] == "default"]
+    return duration(held[-1]["baseline_time"]["median_ns"]) if held else NOT_KNOWN
 
 
 def _torch(result: WorkloadResult) -> str:

@@ -43,10 +43,14 @@ class Budget:
         """Measuring time of the finalists' race on one workload."""
         return min(max(0.06 * self.total_s / self.workloads, 0.1), 2.0)
 
-    @property
-    def confirm_s(self) -> float:
-        """Measuring time of one contest of a confirmation, which has four."""
-        return min(max(0.02 * self.total_s / self.workloads, 0.1), 1.5)
+    def confirm_s(self, elapsed_s: float, contenders: int) -> float:
+        """Measuring time of one contest of a confirmation, which has four and a check.
+
+        What is left is shared by the workloads that still have a contender.
+        """
+        left = max(self.confirm_until_s - elapsed_s, 0.0)
+        least = 0.005 * self.total_s
+        return min(max(left / (6 * max(contenders, 1)), least, 0.05), 2.0)
 
     @property
     def peers_at_least_s(self) -> float:

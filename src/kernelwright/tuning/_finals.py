@@ -75,6 +75,14 @@ class Finals:
         decided = {result.workload for result in self._run.results}
         return [workload for workload in self._workloads if workload.name not in decided]
 
+    def _contenders(self) -> int:
+        """How many workloads are undecided and have something to confirm."""
+        return sum(
+            workload.bucket in self._stored
+            or any(_worth(contest) for contest in self._run.finals[workload.name]["contests"])
+            for workload in self._undecided()
+        )
+
     def _finalists(self, workload: Workload) -> list[EvaluationRecord]:
         """The surest on this workload, of distinct code, and the stored winner if it is right."""
         ranked = sorted(
@@ -132,8 +140,7 @@ class Finals:
             one = self._run.evaluations[int(contest["candidate"].removeprefix("#")) - 1]
             if incumbent is not None and one.number == incumbent.number:
                 break
-            worth = contest["comparison"] in ("faster", "ambiguous") and contest["ratio"] >= WORTH
-            if not worth or len(tried) == CONFIRMED:
+            if not _worth(contest) or len(tried) == CONFIRMED:
                 break
             if tried and self._log.elapsed_s > self._budget.confirm_until_s:
                 break
@@ -262,7 +269,7 @@ class Finals:
                 workload,
                 (baseline, base),
                 (f"#{one.number}", built),
-                budget_s=self._budget.confirm_s,
+                budget_s=self._budget.confirm_s(self._log.elapsed_s, self._contenders()),
             )
             contests = [contest_dict(contest, "confirmed") for contest in verdict.contests]
             self._log.write(
@@ -287,6 +294,11 @@ class Finals:
             )
         )
         self._log.write("stored", {"bucket": result.bucket, "workload": result.workload})
+
+
+def _worth(contest: Mapping[str, Any]) -> bool:
+    """Whether a finalist may turn out faster when it is confirmed."""
+    return contest["comparison"] in ("faster", "ambiguous") and contest["ratio"] >= WORTH
 
 
 def _main(contests: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
