@@ -71,6 +71,24 @@ def test_planted_kernels_get_their_verdict(checked: Check, name: str, status: St
     assert not verdict.contests
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "words"),
+    [
+        (
+            "changes_controls_when_loaded",
+            Status.WRONG,
+            "loading its library changes the floating-point controls",
+        ),
+        ("crashes_when_loaded", Status.CRASHED, "SIGABRT while its library was loaded"),
+    ],
+)
+def test_what_a_library_does_when_it_is_loaded_counts(
+    checked: Check, name: str, status: Status, words: str
+) -> None:
+    verdict = checked(name)
+    assert (verdict.status, words in verdict.reason) == (status, True), verdict.reason
+
+
 def test_an_endless_loop_hangs_for_as_long_as_one_is_patient(checked: Check) -> None:
     verdict = checked("loops", limits=Limits(wall_s=0.7))
     assert verdict.status is Status.HUNG

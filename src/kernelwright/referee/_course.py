@@ -37,7 +37,7 @@ from kernelwright.referee._verdict import Regime
 ROUND_NS = 25_000_000
 #: Renewed sets a lane and round, at most.
 MOST_TRAPS = 4
-_ARENA = 256 << 20
+_ARENA = 512 << 20
 _CACHES = {
     Mode.COLD: "each buffer set used once a round, every line of it flushed from all caches before",
     Mode.WARM: "two buffer sets, called on right before",
@@ -167,6 +167,8 @@ class Course:
                     return contestant, f"{what} {' and '.join(names)} in a timed call"
             tensors = {}
             for index, buffer in enumerate(buffers):
+                if sample.at[index] == layout.NONE:
+                    continue
                 dtype = data.dtype if buffer.output else data.groups[0].arguments[buffer.name].dtype
                 tensors[buffer.name] = board.view(sample.at[index], buffer.nbytes, dtype)
             (output,) = [tensors.pop(buffer.name) for buffer in buffers if buffer.output]
@@ -219,10 +221,10 @@ class Course:
 def arena_limit(threads: int) -> int:
     """Bytes that the buffer sets of a race should take.
 
-    Enough for a round of 10 ms at 25 GB/s, more where many threads can move more, at most four times the
+    Enough for a round of 10 ms at 50 GB/s, more where many threads can move more, at most four times the
     last-level cache where that is more than this, and never above a quarter of the free memory.
     """
-    wanted = _ARENA * max(1, threads // 2)
+    wanted = _ARENA * max(1, threads // 4)
     rule = max(4 * machine.current().llc_bytes, _ARENA)
     return int(min(wanted, rule, psutil.virtual_memory().available // 4))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,6 +43,9 @@ _FINE_ENOUGH = 0.0015
 #: A race may take this many times its budget to get its least number of pairs.
 _PATIENCE = 6.0
 _JUDGED_ELEMENTS = 1 << 22
+#: Share of rounds whose outputs are judged, before and after so many elements have been.
+_JUDGED_SHARE = 0.5
+_JUDGED_SHARE_WHEN_DEAR = 0.1
 #: The clocks are looked into when they disagree in more than this share of rounds, with so many rounds each.
 _APART_ROUNDS = 0.8
 _SOLO_ROUNDS = 4
@@ -168,31 +172,38 @@ class Race:
 
     def _measure(self, course: Course) -> None:
         """Run rounds until every contest is decided, fine enough, or out of time."""
-        data = self._data
         everyone = list(range(1, len(course.contestants)))
         active = list(everyone)
         began = time.monotonic()
-        judged_rounds = 0
         looked_at = 0
         while active:
-            course.round([0, *active])
+            judged = self._judges_this_round(course)
+            course.round([0, *active], traps=int(judged))
+            if judged:
+                self._judge_sampled(course)
             pairs = sum(len(rows) for rows in course.track.rows)
             spent = time.monotonic() - began
-            cheap = course.track.judged.total() * data.elements < _JUDGED_ELEMENTS
-            if judged_rounds < 2 or (cheap and self._draw.random() < 0.5):
-                judged_rounds += 1
-                self._judge_sampled(course)
             enough = pairs >= _MIN_PAIRS and len(course.track.rows) >= _MIN_ROUNDS
             if (enough and spent >= self._budget_s) or spent >= _PATIENCE * self._budget_s:
                 break
             if len(course.track.rows) >= _MIN_ROUNDS and pairs >= 1.25 * looked_at:
                 looked_at = pairs
                 active = [index for index in active if not self._settled(course, index)]
-
-        while not all(course.track.judged[index] for index in everyone):
-            missing = [index for index in everyone if not course.track.judged[index]]
-            course.round([0, *missing], traps=MOST_TRAPS)
+        before = Counter(course.track.judged)
+        missing = everyone
+        traps = 1
+        while missing:
+            course.round([0, *missing], traps=traps)
             self._judge_sampled(course)
+            missing = [index for index in missing if course.track.judged[index] == before[index]]
+            traps = MOST_TRAPS
+
+    def _judges_this_round(self, course: Course) -> bool:
+        """The first round, and others that nobody can foresee; the last one comes when all is measured."""
+        if not course.track.rows:
+            return True
+        cheap = course.track.judged.total() * self._data.elements < _JUDGED_ELEMENTS
+        return self._draw.random() < (_JUDGED_SHARE if cheap else _JUDGED_SHARE_WHEN_DEAR)
 
     def _judge_sampled(self, course: Course) -> None:
         found = course.judge_sampled(self._data)

@@ -75,7 +75,8 @@ inline void flush(const void *from, int64_t bytes) {
 }
 
 // Copies `bytes`, flipping at random only the bits that `vary` allows; the same seed gives the same copy.
-inline void copy_varied(unsigned char *to, const unsigned char *from, int64_t bytes, uint64_t vary, uint64_t seed) {
+inline void copy_varied(unsigned char *to, const unsigned char *from, int64_t bytes, uint64_t vary,
+                        uint64_t seed) {
   if (vary == 0) {
     memcpy(to, from, size_t(bytes));
     return;

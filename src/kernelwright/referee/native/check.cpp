@@ -129,7 +129,8 @@ extern "C" __attribute__((visibility("default"))) int32_t kwr_check(const unsign
       void *buffers[KW_MAX_TENSORS];
       for (int b = 0; b < one.buffers; ++b) {
         const kwr_buffer &buffer = one.buffer[b];
-        if (!slots[b].prepare(buffer.nbytes, one.placement[run], (unsigned char)(one.poison[run]))) return ENOMEM;
+        if (!slots[b].prepare(buffer.nbytes, one.placement[run], (unsigned char)(one.poison[run])))
+          return ENOMEM;
         if (buffer.input != KWR_NONE) memcpy(slots[b].data(), store + buffer.input, size_t(buffer.nbytes));
         buffers[b] = buffer.nbytes == 0 && one.null_if_empty[run] ? nullptr : slots[b].data();
       }
@@ -169,8 +170,7 @@ extern "C" __attribute__((visibility("default"))) int32_t kwr_check(const unsign
 
 // Sizes of the shared structures, in the order of layout.h, so that the parent can check its mirror of them.
 extern "C" __attribute__((visibility("default"))) void kwr_layout(int64_t *sizes) {
-  const int64_t all[] = {sizeof(kw_call),         sizeof(kwr_progress), sizeof(kwr_case),
-                         sizeof(kwr_case_result), sizeof(kwr_race),     sizeof(kwr_race_state),
-                         sizeof(kwr_sample)};
+  const int64_t all[] = {sizeof(kw_call),  sizeof(kwr_progress),   sizeof(kwr_case),  sizeof(kwr_case_result),
+                         sizeof(kwr_race), sizeof(kwr_race_state), sizeof(kwr_sample)};
   memcpy(sizes, all, sizeof all);
 }

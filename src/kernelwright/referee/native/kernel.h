@@ -15,16 +15,21 @@ inline int32_t invoke(Kernel kernel, const kw_call *call, int buffers, void *con
   using P = void *;
   using C = const kw_call *;
   switch (buffers) {
-    case 1: return reinterpret_cast<int32_t (*)(C, P)>(kernel)(call, b[0]);
-    case 2: return reinterpret_cast<int32_t (*)(C, P, P)>(kernel)(call, b[0], b[1]);
-    case 3: return reinterpret_cast<int32_t (*)(C, P, P, P)>(kernel)(call, b[0], b[1], b[2]);
-    case 4: return reinterpret_cast<int32_t (*)(C, P, P, P, P)>(kernel)(call, b[0], b[1], b[2], b[3]);
+    case 1:
+      return reinterpret_cast<int32_t (*)(C, P)>(kernel)(call, b[0]);
+    case 2:
+      return reinterpret_cast<int32_t (*)(C, P, P)>(kernel)(call, b[0], b[1]);
+    case 3:
+      return reinterpret_cast<int32_t (*)(C, P, P, P)>(kernel)(call, b[0], b[1], b[2]);
+    case 4:
+      return reinterpret_cast<int32_t (*)(C, P, P, P, P)>(kernel)(call, b[0], b[1], b[2], b[3]);
     case 5:
       return reinterpret_cast<int32_t (*)(C, P, P, P, P, P)>(kernel)(call, b[0], b[1], b[2], b[3], b[4]);
     case 6:
       return reinterpret_cast<int32_t (*)(C, P, P, P, P, P, P)>(kernel)(call, b[0], b[1], b[2], b[3], b[4],
-                                                                       b[5]);
-    default: return KW_BAD_ARGUMENT;
+                                                                        b[5]);
+    default:
+      return KW_BAD_ARGUMENT;
   }
 }
 

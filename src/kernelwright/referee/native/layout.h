@@ -109,7 +109,8 @@ struct kwr_sample {
   int32_t inputs_changed;
   int32_t written_outside;
   int32_t reserved;
-  int64_t at[KW_MAX_TENSORS];  // in the board: inputs as they were given, outputs as they were found
+  int64_t
+      at[KW_MAX_TENSORS];  // in the board: outputs as found, inputs as given, or KWR_NONE where no set varies
 };
 
 #endif  // KWR_LAYOUT_H

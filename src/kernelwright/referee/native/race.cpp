@@ -1,9 +1,10 @@
 // Contests: several kernels on the same workload, interleaved in random order over private, rotating buffers.
 //
-// kwr_race_open calibrates and fills the arena; then, a round at a time, kwr_race_prepare renews the contents of
-// some sets and empties the caches of all that will be used (cold), kwr_race_round does nothing but call and
-// clock, and kwr_race_collect copies the outputs of renewed sets out for the parent to judge. Which sets were
-// renewed, the order of the contestants, of their sets and of their memory are drawn from the parent's seeds.
+// kwr_race_open calibrates and fills the arena; then, a round at a time, kwr_race_prepare renews the contents
+// of some sets and empties the caches of all that will be used (cold), kwr_race_round does nothing but call
+// and clock, and kwr_race_collect copies the outputs of renewed sets out for the parent to judge. Which sets
+// were renewed, the order of the contestants, of their sets and of their memory are drawn from the parent's
+// seeds.
 #include <errno.h>
 #include <malloc.h>
 #include <omp.h>
@@ -17,7 +18,7 @@
 namespace {
 
 constexpr int64_t kLine = 64;
-constexpr int64_t kTargetWindowNs = 10000;  // a window this long makes the clock's own cost well below 1%
+constexpr int64_t kTargetWindowNs = 10000;    // a window this long makes the clock's own cost well below 1%
 constexpr int64_t kMaxWindowBytes = 1 << 20;  // cold: a call that claims to be faster gets a shorter window
 constexpr int64_t kMaxBlocks = 512;
 constexpr int kWarmSets = 2;
@@ -45,13 +46,13 @@ struct Race {
   kwr_race_state *state = nullptr;
   kw_call call;
   std::vector<void *> kernels;
-  std::vector<std::vector<Set>> lanes;       // [lane][set]
-  std::vector<std::vector<int>> order;       // [lane] order of sets in this round
+  std::vector<std::vector<Set>> lanes;  // [lane][set]
+  std::vector<std::vector<int>> order;  // [lane] order of sets in this round
   std::vector<Trap> traps;
   std::vector<unsigned char> scratch;
   int blocks = 0;
-  // Contestant c uses lane (c + shift) modulo the lanes, shift growing with each block (cold, where a set is used
-  // once a round) or each round (warm): all use all memory alike, and a judged output has one author.
+  // Contestant c uses lane (c + shift) modulo the lanes, shift growing with each block (cold, where a set is
+  // used once a round) or each round (warm): all use all memory alike, and a judged output has one author.
   int shift = 0;
   uint32_t active = 0;
   uint64_t generation = 0;
@@ -70,7 +71,8 @@ uint64_t buffer_seed(uint64_t seed, int b) { return seed * KW_MAX_TENSORS + uint
 
 void poison(Set &set) {
   for (int b = 0; b < race.plan->buffers; ++b)
-    if (is_output(b) && set.buffer[b] != nullptr) memset(set.buffer[b], 0xFF, size_t(race.plan->buffer[b].nbytes));
+    if (is_output(b) && set.buffer[b] != nullptr)
+      memset(set.buffer[b], 0xFF, size_t(race.plan->buffer[b].nbytes));
 }
 
 // Gives a set new contents and an output that nobody has written.
@@ -82,7 +84,8 @@ void fill(Set &set, int group, uint64_t seed) {
     if (set.buffer[b] == nullptr) continue;
     auto *to = static_cast<unsigned char *>(set.buffer[b]);
     if (!is_output(b))
-      kwr::copy_varied(to, race.store + buffer.source[group], buffer.nbytes, buffer.vary, buffer_seed(seed, b));
+      kwr::copy_varied(to, race.store + buffer.source[group], buffer.nbytes, buffer.vary,
+                       buffer_seed(seed, b));
     memset(to + buffer.nbytes, kFence, kLine);
   }
   poison(set);
@@ -93,8 +96,8 @@ void flush(const Set &set) {
     if (set.buffer[b] != nullptr) kwr::flush(set.buffer[b], race.plan->buffer[b].nbytes + kLine);
 }
 
-// Places `count` sets for every lane. Buffers start at a multiple of 64 bytes, at random places within a page,
-// the same in every lane: no contestant is the one whose output shares its page offset with its input.
+// Places `count` sets for every lane. Buffers start at a multiple of 64 bytes, at random places within a
+// page, the same in every lane: no contestant is the one whose output shares its page offset with its input.
 bool place(int count) {
   const kwr_race &plan = *race.plan;
   kwr::Random random(plan.seed ^ 0x5EED);
@@ -212,7 +215,8 @@ void plan_round() {
   int64_t most = 1;
   for (int c = 0; c < plan.contestants; ++c) {
     int64_t calls = int64_t(double(kTargetWindowNs) / state.estimate_ns[c]) + 1;
-    calls = std::min(calls, plan.cold ? std::clamp<int64_t>(kMaxWindowBytes / (state.set_bytes + 1), 1, 200) : 200);
+    calls = std::min(calls,
+                     plan.cold ? std::clamp<int64_t>(kMaxWindowBytes / (state.set_bytes + 1), 1, 200) : 200);
     if (!plan.cold && calls < kWarmSets && state.estimate_ns[c] < 5e6) calls = kWarmSets;
     state.calls[c] = int32_t(calls);
     most = std::max(most, calls);
@@ -225,7 +229,8 @@ void plan_round() {
         std::max<int64_t>(1, plan.arena_limit / std::max<int64_t>(state.set_bytes * plan.contestants, 1));
     sets = std::min(blocks * most, room);
     most = std::min(most, sets);
-    for (int c = 0; c < plan.contestants; ++c) state.calls[c] = int32_t(std::min<int64_t>(state.calls[c], sets));
+    for (int c = 0; c < plan.contestants; ++c)
+      state.calls[c] = int32_t(std::min<int64_t>(state.calls[c], sets));
     blocks = std::max<int64_t>(1, sets / most);
   }
   state.blocks_per_round = blocks;
@@ -251,10 +256,15 @@ bool sample_allocating(const Trap &trap, std::vector<void *> &kept) {
     memset(buffers[b], 0xFF, size_t(plan.buffer[b].nbytes));
     memset(static_cast<char *>(buffers[b]) + plan.buffer[b].nbytes, kFence, kLine);
   }
-  const int32_t status = kwr::invoke(race.kernels[size_t(trap.contestant)], &race.call, plan.buffers, buffers);
+  const int32_t status =
+      kwr::invoke(race.kernels[size_t(trap.contestant)], &race.call, plan.buffers, buffers);
   for (int b = 0; b < plan.buffers; ++b)
     if (set.buffer[b] == nullptr) kept.push_back(buffers[b]);
   return !failed(trap.contestant, status);
+}
+
+bool fenced(const unsigned char *buffer, int64_t nbytes) {
+  return std::all_of(buffer + nbytes, buffer + nbytes + kLine, [](unsigned char c) { return c == kFence; });
 }
 
 std::vector<std::vector<void *>> kept_outputs;  // [trap], allocating regime only
@@ -401,7 +411,8 @@ KWR_EXPORT int32_t kwr_race_round(uint64_t seed, int64_t samples_at) {
   return 0;
 }
 
-// Copies inputs as they were given and outputs as they are now, of every renewed set, from `copies_at` on.
+// Copies, from `copies_at` on, what the judgement of every renewed set needs: outputs as they are now, and
+// inputs as they were given where sets differ.
 KWR_EXPORT int32_t kwr_race_collect(int64_t samples_at, int64_t copies_at) {
   const kwr_race &plan = *race.plan;
   auto *samples = reinterpret_cast<kwr_sample *>(race.board + samples_at);
@@ -420,6 +431,13 @@ KWR_EXPORT int32_t kwr_race_collect(int64_t samples_at, int64_t copies_at) {
       const kwr_race_buffer &buffer = plan.buffer[b];
       const auto *found = static_cast<const unsigned char *>(set.buffer[b]);
       if (found == nullptr) found = static_cast<const unsigned char *>(kept_outputs[t][kept++]);
+      if (!is_output(b) && buffer.vary == 0) {  // the parent has it
+        sample.at[b] = KWR_NONE;
+        if (memcmp(race.store + buffer.source[set.group], found, size_t(buffer.nbytes)) != 0)
+          sample.inputs_changed |= 1 << b;
+        if (!fenced(found, buffer.nbytes)) sample.written_outside |= 1 << b;
+        continue;
+      }
       unsigned char *copy = race.board + at;
       sample.at[b] = at;
       at += (buffer.nbytes + kLine - 1) / kLine * kLine;
@@ -430,8 +448,7 @@ KWR_EXPORT int32_t kwr_race_collect(int64_t samples_at, int64_t copies_at) {
                          buffer_seed(set.seed, b));
         if (memcmp(copy, found, size_t(buffer.nbytes)) != 0) sample.inputs_changed |= 1 << b;
       }
-      for (int64_t i = 0; i < kLine; ++i)
-        if (found[buffer.nbytes + i] != kFence) sample.written_outside |= 1 << b;
+      if (!fenced(found, buffer.nbytes)) sample.written_outside |= 1 << b;
     }
   }
   race.state->samples = int64_t(race.traps.size());
