@@ -109,12 +109,13 @@ def _front_text(prefix: str, names: str, tensors: str, values: list[str]) -> str
     same = " and ".join(f"{value} is {one}" for value, one in pairs)
     matches = f"{same} and _kw_check({tensors}) and not _kw_modes() and not _kw_extra"
     entry = f"_kw_check, _kw_plan, {', '.join(known)}"
+    first = tensors.split(",")[0]
     return f"""\
         {entry} = table.{prefix}front
         if {matches}:
             return _kw_plan({names}out)
         try:
-            entry = table.{prefix}shapes.get({tensors.split(",")[0]}.shape, table.never)
+            entry = table.{prefix}shapes.get(({first}.shape, {first}.dtype), table.never)
         except _kw_misses:
             entry = table.never
         {entry} = entry

@@ -48,18 +48,28 @@ def check(operator: Operator, values: tuple[Any, ...], call: Call) -> None:
 
 
 def guard(operator: Operator, call: Call, run: Callable[..., Any], *, bump: bool) -> Callable[..., Any]:
-    """`run` for calls with an output: refuses overlap, and tells autograd of a write that `run` does not."""
+    """`run` for calls with an output: refuses overlap, and tells autograd of a write that `run` does not.
+
+    Where `run` has an attribute `by_address`, that is called with the addresses that were just compared; it
+    returns a status, of which `run.failed` makes an error unless it is zero.
+    """
     assert call.out is not None
     out_span = call.out.span
     inputs = [name for name in operator.signature.names if name in call.tensors]
+    by_address = getattr(run, "by_address", None)
     lines = ["    start = out.data_ptr()", f"    end = start + {out_span}"]
     for name in inputs:
         span = call.tensors[name].span
-        lines.append(f"    place = {name}.data_ptr()")
-        lines.append(f"    if place < end and start < place + {span}:")
+        lines.append(f"    at_{name} = {name}.data_ptr()")
+        lines.append(f"    if at_{name} < end and start < at_{name} + {span}:")
         lines.append(f"        refuse_overlap({name!r}, {name}, out)")
     parameters = ", ".join([*operator.signature.names, "out"])
-    lines.append(f"    run({parameters})")
+    if by_address is None:
+        lines.append(f"    run({parameters})")
+    else:
+        lines.append(f"    status = by_address({', '.join(f'at_{name}' for name in inputs)}, start)")
+        lines.append("    if status:")
+        lines.append("        failed(status)")
     if bump:
         lines.append("    wrote((out,))")
     text = "\n".join([f"def plan({parameters}):", *lines, "    return out"]) + "\n"
@@ -73,6 +83,8 @@ def guard(operator: Operator, call: Call, run: Callable[..., Any], *, bump: bool
 
     namespace: dict[str, Any] = {
         "run": run,
+        "by_address": by_address,
+        "failed": getattr(run, "failed", None),
         "refuse_overlap": refuse_overlap,
         "wrote": torch._C._increment_version,
     }

@@ -47,7 +47,9 @@ class Implementation:
         supports: None for a call it can serve, else the reason. Looks at nothing but the call, and is pure.
         bind: configuration → callable with the operator's signature and `out=None`. Where that callable has
             an attribute `specialize(call) -> callable`, the specialised one serves all calls like `call`,
-            called positionally with the operator's parameters in order, then out.
+            called positionally with the operator's parameters in order, then out. Where that one has an
+            attribute `by_address`, calls with `out=` use it: it takes the addresses of the tensors in order,
+            then of out, and returns a status, of which the attribute `failed` makes an error unless zero.
         tunables: what a configuration chooses, or None.
         keywords: extra keyword arguments that it takes.
         gradient: whether its result is differentiable.

@@ -1,4 +1,4 @@
-"""The plans of an operator: the one used last, one a shape, and behind them every exact key seen.
+"""The plans of an operator: the one used last, one a shape and dtype, and behind them every exact key seen.
 
 A table is replaced as a whole when plans become void. A call reads the table once; what it stores goes to the
 table it read, so that a plan made before a change never serves a call made after it.
@@ -49,7 +49,7 @@ class Table:
         self.never: Entry = (_no_check, None, *[None] * values)
         self.front: Entry = self.never
         self.out_front: Entry = self.never
-        #: Shape of the first tensor → the entry that last served it.
+        #: Shape and dtype of the first tensor → the entry that last served it.
         self.shapes: dict[Any, Entry] = {}
         self.out_shapes: dict[Any, Entry] = {}
         self.plans: dict[Any, Entry] = {}
@@ -77,7 +77,8 @@ class Table:
             entry = (make_check(tensors), *rest)
             self.keep(key, entry)
         with self.lock:
-            _put(self.out_shapes if out else self.shapes, tensors[0].shape, entry)
+            first = tensors[0]
+            _put(self.out_shapes if out else self.shapes, (first.shape, first.dtype), entry)
         if out:
             self.out_front = entry
         else:

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from collections.abc import Mapping
 from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from kernelwright.errors import KernelCallError
 from kernelwright.errors import NoCompilerError
 from kernelwright.errors import UnsupportedCallError
 from kernelwright.kernels.cpu._abi import Buffer
+from kernelwright.kernels.cpu._abi import CallBlock
 from kernelwright.kernels.cpu._abi import encode
 from kernelwright.kernels.cpu._abi import NativeCall
 from kernelwright.kernels.cpu._abi import STATUS_TEXT
@@ -191,10 +193,11 @@ class BoundKernel:
         block = encode(layout.views, layout.scalars, settings.threads() or 0)
         self._function.argtypes = [ctypes.c_void_p] * (1 + len(layout.views))
         allocate = _allocator(self.kernel.operator, call)
-        fail = _raise_status(self.kernel.operator)
-        # `block` stays alive as a default argument of the closure; its address is what the kernel gets.
-        make = _CLOSURES[len(layout.views)]
-        return make(self._function, block, ctypes.addressof(block), allocate, fail)
+        by_address = _by_address(self._function, block)
+        failed = _raise_status(self.kernel.operator)
+        run = _CLOSURES[len(layout.views)](by_address, failed, allocate)
+        run.__dict__.update(by_address=by_address, failed=failed)  # for a caller that has the addresses
+        return run
 
 
 def _call(operator: str, arguments: Mapping[str, Any], out: Tensor | None) -> Call:
@@ -227,34 +230,40 @@ def _allocator(operator: str, call: Call) -> Callable[[Tensor], Tensor]:
     return allocate
 
 
+def _by_address(function: Any, block: CallBlock) -> Callable[..., int]:
+    """The kernel as a function of addresses that returns its status."""
+    call = partial(function, ctypes.addressof(block))
+    call.__dict__["block"] = block  # lives as long as what was told its address
+    return call
+
+
 def _raise_status(operator: str) -> Callable[[int], None]:
-    def fail(status: int) -> None:
-        raise KernelCallError(
-            f"the native kernel of {operator} returned {status}: {STATUS_TEXT.get(status, 'unknown status')}"
-        )
+    def failed(status: int) -> None:
+        reason = STATUS_TEXT.get(status, "unknown status")
+        raise KernelCallError(f"the native kernel of {operator} returned {status}: {reason}")
 
-    return fail
+    return failed
 
 
-def _unary(function: Any, block: Any, address: int, allocate: Any, fail: Any) -> Callable[..., Tensor]:
-    def run(x: Tensor, out: Tensor | None, _keep: Any = block) -> Tensor:
+def _unary(by_address: Callable[..., int], failed: Any, allocate: Any) -> Callable[..., Tensor]:
+    def run(x: Tensor, out: Tensor | None) -> Tensor:
         if out is None:
             out = allocate(x)
-        status = function(address, x.data_ptr(), out.data_ptr())
+        status = by_address(x.data_ptr(), out.data_ptr())
         if status:
-            fail(status)
+            failed(status)
         return out
 
     return run
 
 
-def _binary(function: Any, block: Any, address: int, allocate: Any, fail: Any) -> Callable[..., Tensor]:
-    def run(x: Tensor, y: Tensor, _scalar: Any, out: Tensor | None, _keep: Any = block) -> Tensor:
+def _binary(by_address: Callable[..., int], failed: Any, allocate: Any) -> Callable[..., Tensor]:
+    def run(x: Tensor, y: Tensor, _scalar: Any, out: Tensor | None) -> Tensor:
         if out is None:
             out = allocate(x)
-        status = function(address, x.data_ptr(), y.data_ptr(), out.data_ptr())
+        status = by_address(x.data_ptr(), y.data_ptr(), out.data_ptr())
         if status:
-            fail(status)
+            failed(status)
         return out
 
     return run
