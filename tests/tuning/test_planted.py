@@ -105,3 +105,11 @@ def test_each_planted_kernel_gets_its_verdict_and_the_run_goes_on(kernel: Native
     assert stored is not None
     assert stored.evidence["code_key"] == record.evaluations[(result.number or 0) - 1].code_key
     assert set(psutil.Process().children(recursive=True)) <= others
+
+    again = tune("rms_norm", workloads=["7x1000"], dtype="fp32", budget_s=20.0, seed=1, pipeline=pipeline)
+    assert again.evaluations[1].origin == "winner", again.notes
+    assert again.evaluations[1].configuration == result.winner
+    (stands,) = again.results
+    assert (stands.origin, stands.winner, stands.stored) == ("stored", result.winner, False)
+    assert stands.outcome.startswith("the stored winner stands: faster, ")
+    assert winners.find("rms_norm", result.bucket) == stored

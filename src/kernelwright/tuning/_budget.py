@@ -36,7 +36,7 @@ class Budget:
     @property
     def screen_s(self) -> float:
         """Measuring time of one candidate on one workload."""
-        return min(max(0.0035 * self.total_s, 0.05), 0.5)
+        return min(max(0.0025 * self.total_s, 0.05), 0.5)
 
     @property
     def final_s(self) -> float:

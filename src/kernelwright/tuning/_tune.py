@@ -161,7 +161,7 @@ def _race_peers(log: RunLog, plan: Plan, pipeline: Pipeline, budget: Budget) -> 
         contests = pipeline.peers(missing, budget_s=left)
     except KernelwrightError as error:
         # The main job is done by now; a peer that cannot be raced must not take its results away.
-        log.note(f"torch was not raced: {error}")
+        log.note(f"torch was not raced: {str(error).splitlines()[0]}")
         return
     for workload in missing:
         if workload.name in contests:
