@@ -17,7 +17,9 @@ _KIB = 1 << 10
 _MIB = 1 << 20
 
 
-def _rows(**own: Parameter) -> Space:
+def _rows(parallel_kib: int, **own: Parameter) -> Space:
+    """The space of a row-wise kernel; `parallel_kib` is the default threshold of its threads."""
+    thresholds = sorted({parallel_kib, 64, 128, 256, 1024})
     return Space(
         {
             **own,
@@ -27,7 +29,7 @@ def _rows(**own: Parameter) -> Space:
                 [1 * _MIB, 8 * _MIB, 32 * _MIB, 128 * _MIB, 1 << 40], default=8 * _MIB, log=True
             ),
             "parallel_bytes": choice(
-                [64 * _KIB, 128 * _KIB, 256 * _KIB, 1 * _MIB], default=256 * _KIB, log=True
+                [kib * _KIB for kib in thresholds], default=parallel_kib * _KIB, log=True
             ),
             "rows_per_task": choice([0, 4, 16, 64, 256], default=0),
             "cxx_level": choice(["", "-O2"]),
@@ -39,7 +41,7 @@ def _rows(**own: Parameter) -> Space:
 
 
 SPACES: Mapping[str, Space] = {
-    "rms_norm": _rows(accumulators=choice([1, 2, 4, 8], default=4)),
-    "softmax": _rows(),
-    "silu_and_mul": _rows(piece=choice([1024, 2048, 4096, 16384], default=4096, log=True)),
+    "rms_norm": _rows(256, accumulators=choice([1, 2, 4, 8], default=4)),
+    "softmax": _rows(96),
+    "silu_and_mul": _rows(144, piece=choice([1024, 2048, 4096, 16384], default=4096, log=True)),
 }

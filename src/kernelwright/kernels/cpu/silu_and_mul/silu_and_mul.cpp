@@ -2,6 +2,10 @@
 //
 // Tensors: x (rows, 2 I), y (rows, I). Two streams in, one out, elementwise.
 // A long row is cut into pieces, so that threads share the work when rows are few.
+#ifndef KW_PARALLEL_BYTES
+#define KW_PARALLEL_BYTES (144 << 10)
+#endif
+
 #include "kw/math.h"
 #include "kw/rows.h"
 

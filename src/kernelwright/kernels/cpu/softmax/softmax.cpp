@@ -8,6 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#ifndef KW_PARALLEL_BYTES
+#define KW_PARALLEL_BYTES (96 << 10)
+#endif
+
 #include "kw/math.h"
 #include "kw/rows.h"
 

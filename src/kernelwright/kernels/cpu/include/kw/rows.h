@@ -12,7 +12,8 @@
 #define KW_STREAM_BYTES (8 << 20)
 #endif
 // Bytes of the whole call from which two threads work on it; each further thread needs half as much again,
-// so that what it takes off the others outweighs waking it and waiting for it.
+// so that what it takes off the others outweighs waking it and waiting for it. A kernel that computes more
+// per byte sets less before it includes this file.
 #ifndef KW_PARALLEL_BYTES
 #define KW_PARALLEL_BYTES (256 << 10)
 #endif
