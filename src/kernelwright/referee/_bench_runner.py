@@ -44,7 +44,7 @@ _FEWEST_ROUNDS = 12
 _MOST_ROUNDS = 600
 #: A row that is not clear is given its budget again, this often at most.
 _EXTENSIONS = 2
-#: Of an interval that says anything: its upper end over its lower one.
+#: An interval near one says nothing if its upper end is more than this times its lower one.
 _WIDEST = 3.0
 #: Preparing a row may mean compiling with torch.compile, on a busy machine.
 _PREPARE_S = 300.0
@@ -225,9 +225,10 @@ def compare_sides(
 
 
 def _judged(found: Estimate, settings: BenchSettings) -> Comparison:
-    """The comparison; an interval as wide as that of times that jump between scheduler quanta is none."""
+    """The comparison; near one, an interval as wide as times jump between scheduler quanta is none."""
     low, high = found.interval
-    if high > _WIDEST * low:
+    near_one = low < _WIDEST and high > 1.0 / _WIDEST
+    if near_one and high > _WIDEST * low:
         return Comparison.AMBIGUOUS
     return judge(found, minimum_effect=settings.minimum_effect)
 
