@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import TracebackType
 
 from rich.console import Console
@@ -85,14 +84,12 @@ class Lines(View):
 
 
 class Panel(View):
-    """A panel that is drawn again four times a second."""
+    """A panel that is drawn again at each event; never in between, where it would disturb the clock."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self._phase = ""
-        self._seen_s = 0.0
-        self._seen_at = time.monotonic()
-        self._live = Live(get_renderable=self._draw, console=console, refresh_per_second=4, transient=True)
+        self._live = Live(get_renderable=self._draw, console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> View:
         self._live.start()
@@ -101,7 +98,6 @@ class Panel(View):
     def listen(self, event: RunEvent) -> None:
         """Keep what the panel shows; print what should stay."""
         super().listen(event)
-        self._seen_s, self._seen_at = event.run.elapsed_s, time.monotonic()
         match event:
             case RunOpened():
                 self.console.print(_opening(event.run), soft_wrap=True)
@@ -111,6 +107,7 @@ class Panel(View):
                 self.console.print(f"note: {text}", soft_wrap=True, markup=False)
             case _:
                 pass
+        self._live.refresh()
 
     def stop(self) -> None:
         """Remove the panel."""
@@ -120,8 +117,7 @@ class Panel(View):
         run = self.run
         if run is None:
             return Group(Text("preparing"))
-        now_s = self._seen_s + time.monotonic() - self._seen_at
-        left_s = max(run.budget_s - now_s, 0.0)
+        left_s = max(run.budget_s - run.elapsed_s, 0.0)
         made = table(None, "workload", "best so far", ">ratio to the default", "state")
         decided = {result.workload: result for result in run.results}
         for workload in run.workloads:
