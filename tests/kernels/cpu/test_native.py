@@ -129,6 +129,31 @@ def test_a_status_of_the_kernel_becomes_an_error() -> None:
         plan(torch.zeros(2, 4), torch.zeros(3, 4))
 
 
+@pytest.mark.parametrize(
+    ("rows", "given", "fresh"), [(2048, False, False), (4096, False, True), (4096, True, False)]
+)
+def test_only_large_outputs_that_are_allocated_for_the_call_are_fresh(
+    rows: int, given: bool, fresh: bool
+) -> None:
+    x = TensorInfo(torch.bfloat16, (rows, 4096), (4096, 1), "cpu", False)
+    call = Call("softmax", {"x": x}, {}, x if given else None, False)
+    plan = native_kernels()["softmax"].bind({}).specialize(call)
+    assert bool(plan.by_address.block.flags) == fresh  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_large_allocated_outputs_are_right(operator: str) -> None:
+    spec = kw.dispatch.spec(operator)
+    workload = spec.workload(4100, 4097, dtype=torch.bfloat16)
+    arguments = spec.inputs(workload, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(
+        getattr(kw.ops, operator)(**arguments, backend="cpu"),
+        spec.reference(**arguments),
+        rtol=2**-7,
+        atol=1e-6,
+    )
+
+
 def test_building_can_be_forbidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_CACHE", str(tmp_path))
     monkeypatch.setenv("KERNELWRIGHT_BUILD", "never")

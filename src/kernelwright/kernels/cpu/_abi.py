@@ -14,6 +14,7 @@ ABI_VERSION = 1
 MAX_DIMS = 4
 MAX_TENSORS = 6
 MAX_SCALARS = 4
+FRESH_OUTPUT = 1
 
 DTYPE_CODES: Mapping[torch.dtype, int] = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 
@@ -42,7 +43,7 @@ class CallBlock(ctypes.Structure):
         ("abi_version", ctypes.c_int32),
         ("tensors", ctypes.c_int32),
         ("threads", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        ("flags", ctypes.c_int32),
         ("scalar", ctypes.c_double * MAX_SCALARS),
         ("tensor", _Tensor * MAX_TENSORS),
     )
@@ -90,9 +91,12 @@ class NativeCall:
     buffers: tuple[Buffer, ...]
 
 
-def encode(views: Sequence[View], scalars: Sequence[float], threads: int = 0) -> CallBlock:
+def encode(
+    views: Sequence[View], scalars: Sequence[float], *, threads: int = 0, fresh_output: bool = False
+) -> CallBlock:
     """A `kw_call` for these tensors and scalars, in the kernel's order."""
     block = CallBlock(abi_version=ABI_VERSION, tensors=len(views), threads=threads)
+    block.flags = FRESH_OUTPUT if fresh_output else 0
     for index, value in enumerate(scalars):
         block.scalar[index] = value
     for index, view in enumerate(views):

@@ -42,6 +42,11 @@ from kernelwright.kernels.cpu._operators import TENSORS
 from kernelwright.space import Space
 
 
+#: From this size on, glibc maps new pages for every allocation, whatever was freed before
+#: (DEFAULT_MMAP_THRESHOLD_MAX).
+_MAPPED_BYTES = 32 << 20
+
+
 class NativeKernel:
     """One operator's C++ kernel: a folder with a build.toml and one section an ISA tier.
 
@@ -162,7 +167,7 @@ class NativeKernel:
             Buffer(name, view.span * view.dtype.itemsize, name == "out")
             for name, view in zip(names, layout.views, strict=True)
         )
-        return NativeCall(bytes(encode(layout.views, layout.scalars, threads)), buffers)
+        return NativeCall(bytes(encode(layout.views, layout.scalars, threads=threads)), buffers)
 
 
 class BoundKernel:
@@ -190,7 +195,9 @@ class BoundKernel:
     def specialize(self, call: Call) -> Callable[..., Tensor]:
         """A callable for all calls like this one: described once, so that a call passes addresses only."""
         layout = self.kernel.layout(call)
-        block = encode(layout.views, layout.scalars, settings.threads() or 0)
+        out = layout.views[-1]
+        fresh = call.out is None and out.span * out.dtype.itemsize >= _MAPPED_BYTES
+        block = encode(layout.views, layout.scalars, threads=settings.threads() or 0, fresh_output=fresh)
         self._function.argtypes = [ctypes.c_void_p] * (1 + len(layout.views))
         allocate = _allocator(self.kernel.operator, call)
         by_address = _by_address(self._function, block)

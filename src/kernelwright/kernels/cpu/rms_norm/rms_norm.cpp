@@ -123,7 +123,8 @@ int32_t run(const kw_call *call, const void *x_buffer, const void *weight_buffer
   T *y = (T *)y_buffer;
   const float eps = (float)call->scalar[0];
   const int64_t bytes = 2 * rows * width * (int64_t)sizeof(T);
-  const auto rows_from = bytes >= (int64_t)KW_STREAM_BYTES ? rms_norm_rows<true, T> : rms_norm_rows<false, T>;
+  const bool streaming = prepare_output(call, y, bytes / 2, bytes);
+  const auto rows_from = streaming ? rms_norm_rows<true, T> : rms_norm_rows<false, T>;
   for_ranges(thread_count(call, rows, bytes), rows, [&](int64_t first, int64_t last) {
     rows_from(x + first * x_rows.stride, x_rows.stride, weight, y + first * y_rows.stride, y_rows.stride,
               last - first, width, eps);

@@ -66,7 +66,7 @@ int32_t run(const kw_call *call, const void *x_buffer, void *y_buffer) {
   const T *x = (const T *)x_buffer;
   T *y = (T *)y_buffer;
   const int64_t bytes = 3 * rows * width * (int64_t)sizeof(T);
-  const bool streaming = bytes >= (int64_t)KW_STREAM_BYTES;
+  const bool streaming = prepare_output(call, y, bytes / 3, bytes);
   const int64_t pieces = (width + KW_PIECE - 1) / KW_PIECE;
   const int threads = thread_count(call, rows * pieces, bytes);
   for_ranges(threads, rows * pieces, [&](int64_t first, int64_t last) {

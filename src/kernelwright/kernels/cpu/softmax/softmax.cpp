@@ -196,7 +196,7 @@ int32_t run(const kw_call *call, const void *x_buffer, void *y_buffer) {
   const int threads = thread_count(call, rows, bytes);
   const int64_t padded = (width + kStep - 1) / kStep * kStep;
   // Every row of y must start where streaming stores may.
-  const bool streaming = bytes >= (int64_t)KW_STREAM_BYTES && (uintptr_t)y % kUnitBytes<T> == 0 &&
+  const bool streaming = prepare_output(call, y, bytes / 2, bytes) && (uintptr_t)y % kUnitBytes<T> == 0 &&
                          (rows == 1 || y_rows.stride * (int64_t)sizeof(T) % kUnitBytes<T> == 0);
   bool out_of_memory = false;
   for_ranges(threads, rows, [&](int64_t first, int64_t last) {

@@ -38,6 +38,12 @@ typedef enum kw_status {
   KW_ABI_MISMATCH = 5,
 } kw_status;
 
+typedef enum kw_flag {
+  // The output was allocated for this call and is large, so that its pages do not exist before they are
+  // touched.
+  KW_FRESH_OUTPUT = 1,
+} kw_flag;
+
 typedef struct kw_tensor {
   int64_t size[KW_MAX_DIMS];
   int64_t stride[KW_MAX_DIMS];
@@ -49,7 +55,7 @@ typedef struct kw_call {
   int32_t abi_version;  // KW_ABI_VERSION
   int32_t tensors;      // how many of `tensor` are used
   int32_t threads;      // at most this many; 0: what OpenMP would use
-  int32_t reserved;
+  int32_t flags;        // of kw_flag
   double scalar[KW_MAX_SCALARS];
   kw_tensor tensor[KW_MAX_TENSORS];
 } kw_call;

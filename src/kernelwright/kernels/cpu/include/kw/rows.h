@@ -3,6 +3,7 @@
 #define KW_ROWS_H
 
 #include <omp.h>
+#include <sys/mman.h>
 
 #include "kw/abi.h"
 #include "kw/vec.h"
@@ -42,6 +43,20 @@ static inline int thread_count(const kw_call *call, int64_t tasks, int64_t bytes
       bytes / ((int64_t)KW_PARALLEL_BYTES / 2 > 0 ? (int64_t)KW_PARALLEL_BYTES / 2 : 1);
   const int64_t fewer = tasks < worthwhile ? tasks : worthwhile;
   return fewer < most ? (int)fewer : most;
+}
+
+// Whether the output goes past the caches. Pages of a fresh output do not exist yet: the kernel zeroes each
+// when it is first touched, which leaves it in a cache, where plain stores find it; what costs then is the
+// number of pages, so large ones are asked for. (A refusal changes nothing but the time.)
+static inline bool prepare_output(const kw_call *call, void *output, int64_t output_bytes,
+                                  int64_t call_bytes) {
+  if (!(call->flags & KW_FRESH_OUTPUT)) return call_bytes >= (int64_t)KW_STREAM_BYTES;
+#if defined(MADV_HUGEPAGE)
+  const uintptr_t page = 4096, first = ((uintptr_t)output + page - 1) / page * page;
+  const uintptr_t last = ((uintptr_t)output + (uintptr_t)output_bytes) / page * page;
+  if (first < last) madvise((void *)first, last - first, MADV_HUGEPAGE);
+#endif
+  return false;
 }
 
 // body(first, last) for ranges that together are all rows: one equal share a thread, or KW_ROWS_PER_TASK at a
