@@ -1,5 +1,7 @@
 """How is untrusted work run, limited, watched and killed?"""
 
+from kernelwright.process._channel import Channel
+from kernelwright.process._channel import connect
 from kernelwright.process._child import Child
 from kernelwright.process._child import child_script
 from kernelwright.process._child import ChildEnded
@@ -13,6 +15,7 @@ from kernelwright.process._supervised import run
 
 __all__ = [
     "TAIL_BYTES",
+    "Channel",
     "Child",
     "ChildEnded",
     "ChildGarbled",
@@ -21,5 +24,6 @@ __all__ = [
     "Limits",
     "Outcome",
     "child_script",
+    "connect",
     "run",
 ]

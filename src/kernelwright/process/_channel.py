@@ -1,7 +1,8 @@
 """The child's end of a channel to the process that started it; standard library only.
 
-It is imported by nobody here: `child_script` starts `python -I -S _channel.py SCRIPT ARGUMENT...`, which runs
-SCRIPT with this module importable as `kernelwright_channel`, without kernelwright, torch or site-packages:
+`child_script` starts `python -I -S _channel.py SCRIPT ARGUMENT...`, which runs SCRIPT with this module
+importable as `kernelwright_channel`, without kernelwright, torch or site-packages; a child that has
+kernelwright finds `connect` in this room:
 
     from kernelwright_channel import connect
 

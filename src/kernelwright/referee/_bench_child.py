@@ -20,6 +20,7 @@ from kernelwright.errors import UsageError
 from kernelwright.ops import OperatorSpec
 from kernelwright.ops import parse_dtype
 from kernelwright.ops import Workload
+from kernelwright.process import connect
 from kernelwright.referee._oracle import Expectation
 from kernelwright.referee._oracle import same_bits
 from kernelwright.referee._peers import OURS
@@ -283,8 +284,6 @@ def _plain(value: Any) -> Any:
 
 def main() -> None:
     """Answer messages until the parent closes the channel."""
-    from kernelwright.process._channel import connect
-
     channel = connect()
     session = Session()
     while (message := channel.receive()) is not None:

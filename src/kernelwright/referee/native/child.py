@@ -10,8 +10,13 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from kernelwright_channel import connect
+if TYPE_CHECKING:
+    from kernelwright.process import connect
+else:
+    from kernelwright_channel import connect
 
 _LOADING = 1
 _IDLE = 0
@@ -120,7 +125,7 @@ def main() -> None:
     store = _map(int(store_fd), int(store_bytes), writable=False)
     board = _map(int(board_fd), int(board_bytes), writable=True)
     driver = Driver(library, libgomp, store, board)
-    operations = {
+    operations: dict[str, Callable[..., dict[str, object]]] = {
         "load": driver.load,
         "check": driver.check,
         "open": driver.open,
