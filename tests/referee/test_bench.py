@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Callable
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from kernelwright import dispatch
 from kernelwright.errors import BackendUnavailableError
 from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
+from kernelwright.process import ChildGarbled
+from kernelwright.process import ChildTimeout
 from kernelwright.process import End
 from kernelwright.referee import _bench_runner
 from kernelwright.referee import _peers
 from kernelwright.referee import bench
+from kernelwright.referee import BenchRow
 from kernelwright.referee import Comparison
 from kernelwright.referee import Mode
 from kernelwright.referee import Regime
@@ -243,6 +247,97 @@ class TestNames:
         arguments = {"operators": "softmax", **QUICK, **change}
         with pytest.raises(error, match=said):
             bench(arguments.pop("operators"), **arguments)
+
+
+class ScriptedChild:
+    """Answers like a bench child, with times that were made up; `script` changes an answer."""
+
+    def __init__(self, script: Callable[[ScriptedChild, str], dict[str, Any] | None]) -> None:
+        self.script = script
+        self.killed = False
+        self.asked = ""
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.asked = message["do"]
+
+    def receive(self, timeout_s: float) -> dict[str, Any]:
+        names = ("kernelwright", "eager")
+        answers: dict[str, dict[str, Any]] = {
+            "setup": {},
+            "begin": {"status": "passed", "sides": [{"name": name, "status": "passed"} for name in names]},
+            "rounds": {"times_ns": {name: [100.0] * 20 for name in names}},
+            "finish": {"judgements": {}},
+        }
+        return {"ok": True, **(self.script(self, self.asked) or answers[self.asked])}
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+class TestChildren:
+    @pytest.fixture
+    def started(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[ScriptedChild]]:
+        def follow(*scripts: Callable[[ScriptedChild, str], dict[str, Any] | None]) -> list[ScriptedChild]:
+            children: list[ScriptedChild] = []
+
+            def start(*_: object, **__: object) -> ScriptedChild:
+                children.append(ScriptedChild(scripts[min(len(children), len(scripts) - 1)]))
+                return children[-1]
+
+            monkeypatch.setattr(_bench_runner, "Child", start)
+            return children
+
+        return follow
+
+    @staticmethod
+    def row(**options: Any) -> BenchRow:
+        kept = {"modes": ["warm"], "regimes": ["allocating"], "against": ["eager"]}
+        (row,) = bench("softmax", **{**QUICK, **kept, **options}).rows
+        return row
+
+    def test_one_that_is_late_to_start_is_ended(self, started: Any) -> None:
+        def late(_: ScriptedChild, __: str) -> None:
+            raise ChildTimeout("no answer")
+
+        children = started(late)
+        assert self.row().status is Status.HUNG
+        assert [child.killed for child in children] == [True]
+
+    def test_who_writes_to_the_channel_is_found_out_and_the_row_has_no_time(self, started: Any) -> None:
+        def garbled(_: ScriptedChild, asked: str) -> None:
+            if asked == "rounds":
+                raise ChildGarbled("the child sent bytes that are not JSON")
+
+        children = started(garbled)
+        row = self.row()
+        assert (row.status, row.time) == (Status.CHEATED, None)
+        assert "channel" in row.reason
+        assert all(child.killed for child in children)
+
+    def test_none_outlives_a_bench_that_whoever_watches_ends(self, started: Any) -> None:
+        children = started(lambda *_: None)
+        seen = []
+
+        def enough(row: BenchRow) -> None:
+            seen.append(children[-1].killed)
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt) as caught:
+            self.row(on_row=enough)
+        assert caught.tb is not None, "the frames of the bench are alive, and so what they refer to"
+        assert (seen, [child.killed for child in children]) == ([False], [True])
+
+    def test_a_peer_that_failed_in_one_process_has_no_contest(self, started: Any) -> None:
+        def without_peer(_: ScriptedChild, asked: str) -> dict[str, Any] | None:
+            if asked == "begin":
+                mine = {"name": "kernelwright", "status": "passed"}
+                peer = {"name": "eager", "status": "unsupported", "reason": "no memory"}
+                return {"status": "passed", "sides": [mine, peer]}
+            return {"times_ns": {"kernelwright": [100.0] * 20}} if asked == "rounds" else None
+
+        started(without_peer, lambda *_: None)
+        (peer,) = self.row(processes=2).peers
+        assert (peer.contest, peer.status, peer.reason) == (None, Status.UNSUPPORTED, "no memory")
 
 
 class TestStatistics:

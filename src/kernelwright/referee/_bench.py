@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Generator
 from collections.abc import Sequence
 from typing import Any
 
@@ -93,10 +94,13 @@ def bench(
     for spec, by_dtype in planned:
         for dtype, wanted in by_dtype.items():
             for regime in settings.regimes:
-                for row in _rows(spec, dtype, wanted, regime, settings, on_start or _ignore):
-                    rows.append(row)
-                    if on_row:
-                        on_row(row)
+                measuring = _rows(spec, dtype, wanted, regime, settings, on_start or _ignore)
+                # Closed at once, child and all, when `on_row` ends the bench.
+                with contextlib.closing(measuring):
+                    for row in measuring:
+                        rows.append(row)
+                        if on_row:
+                            on_row(row)
     return BenchReport(tuple(rows), _machine(), {**vars(settings), "torch": torch.__version__})
 
 
@@ -139,7 +143,7 @@ def _rows(
     regime: Regime,
     settings: BenchSettings,
     say: Callable[[str], None],
-) -> Iterator[BenchRow]:
+) -> Generator[BenchRow, None, None]:
     """Measure the workloads and modes of one operator, dtype and regime; yield each row when it is whole."""
     measured: dict[tuple[str, Mode], list[Measured]] = {}
     keys = [(workload, mode) for workload in workloads for mode in settings.modes]
@@ -218,7 +222,8 @@ def _peer_result(
     passed: bool,
     settings: BenchSettings,
 ) -> PeerResult:
-    side = found[-1].sides.get(name, {})
+    sides = [one.sides.get(name, {}) for one in found]
+    side = next((one for one in sides if one.get("status") != Status.PASSED), sides[-1])
     form = side.get("form", "")
     status = Status(side.get("status", Status.UNSUPPORTED))
     reason = side.get("reason", "not reached")

@@ -20,6 +20,7 @@ from kernelwright.ops import OperatorSpec
 from kernelwright.ops import Workload
 from kernelwright.process import Child
 from kernelwright.process import ChildEnded
+from kernelwright.process import ChildGarbled
 from kernelwright.process import ChildTimeout
 from kernelwright.process import End
 from kernelwright.process import Limits
@@ -48,7 +49,8 @@ _EXTENSIONS = 2
 _WIDEST = 3.0
 #: Preparing a row may mean compiling with torch.compile, on a busy machine.
 _PREPARE_S = 300.0
-_CHILD_S = 3600.0
+#: Each message has a limit of its own; a child serves all rows of an operator, dtype and regime.
+_CHILD_S = 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,9 @@ class Runner:
         except ChildTimeout as error:
             self.close()
             return Measured(Status.HUNG, str(error))
+        except ChildGarbled as error:
+            self.close()
+            return Measured(Status.CHEATED, f"something wrote to the referee's own channel: {error}")
 
     def close(self) -> None:
         """End the child."""
@@ -153,7 +158,11 @@ class Runner:
 
     def _ask(self, message: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         if self._child is None:
-            self._child = self._start()
+            self._start()
+        return self._exchange(message, timeout_s)
+
+    def _exchange(self, message: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        assert self._child is not None
         self._child.send(message)
         reply = self._child.receive(timeout_s)
         if not reply["ok"]:
@@ -161,19 +170,19 @@ class Runner:
             raise KernelwrightError("\n".join([text, *reply.get("traceback", "").splitlines()]))
         return reply
 
-    def _start(self) -> Child:
+    def _start(self) -> None:
         import psutil
 
         environment = dict(os.environ)
         if self._regime is Regime.PREALLOCATED:
             environment.update(_KEEP_PAGES)
         here = machine.current()
-        child = Child(
+        self._child = Child(
             [sys.executable, "-m", "kernelwright.referee._bench_child"],
             limits=Limits(wall_s=_CHILD_S),
             env=environment,
         )
-        child.send(
+        self._exchange(
             {
                 "do": "setup",
                 "operator": self._spec.name,
@@ -188,13 +197,9 @@ class Runner:
                 "available_bytes": psutil.virtual_memory().available,
                 "seed": self._seed,
                 "threads": self._settings.threads,
-            }
+            },
+            _PREPARE_S,
         )
-        reply = child.receive(_PREPARE_S)
-        if not reply["ok"]:
-            child.kill()
-            raise KernelwrightError(f"the bench of {self._spec.name} cannot start: {reply['error']}")
-        return child
 
 
 def _is_open(times: Mapping[str, list[float]], settings: BenchSettings) -> bool:
