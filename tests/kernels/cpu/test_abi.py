@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from kernelwright import machine
 from kernelwright.kernels.cpu import _abi
 from kernelwright.kernels.cpu import CallBlock
+from kernelwright.kernels.cpu import native_kernels
 
-INCLUDE = Path(_abi.__file__).parent / "include"
+FOLDER = Path(_abi.__file__).parent
+INCLUDE = FOLDER / "include"
 
 _LAYOUT = r"""
 #include <stdio.h>
@@ -96,3 +99,15 @@ def test_spans_count_the_elements_reached() -> None:
     empty = _abi.as_rows(torch.float32, (0, 5), (100, 1))
     assert empty is not None
     assert empty.span == 0
+
+
+def test_no_kernel_includes_a_header_of_torch() -> None:
+    sources = [path for path in FOLDER.rglob("*") if path.suffix in (".cpp", ".h")]
+    included = {
+        name for path in sources for name in re.findall(r'#\s*include\s*[<"]([^>"]+)', path.read_text())
+    }
+    assert {"kw/abi.h", "kw/vec.h"} <= included
+    assert not [name for name in included if name.startswith(("torch", "ATen", "c10", "pybind", "Python"))]
+    for kernel in native_kernels().values():
+        request = kernel.request({})
+        assert not [flag for flag in (*request.flags, *request.section.include) if "torch" in flag]
