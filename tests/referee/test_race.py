@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +24,8 @@ from kernelwright.referee import RefereeError
 from kernelwright.referee import Regime
 from kernelwright.referee import Status
 from kernelwright.referee import time_native
-from kernelwright.referee._course import disagree
+from kernelwright.referee._child import KernelFailure
+from kernelwright.referee._race import Race as RaceOfOne
 
 pytestmark = pytest.mark.serial
 
@@ -194,15 +197,33 @@ def test_a_kernel_that_fails_cannot_be_timed(planted: Planted, spec: RmsNormSpec
         time_native(entrant.library, entrant.symbol, describe(arguments, torch.empty(1, 64)))
 
 
-@pytest.mark.parametrize(
-    ("wall_s", "busy_s", "apart"),
-    [
-        (0.030, 0.0299, False),
-        (0.030, 0.0280, False),
-        (0.030, 0.020, True),
-        (0.030, 0.040, True),
-        (1.0, 0.97, False),
-    ],
-)
-def test_clocks_may_differ_by_what_waking_up_costs(wall_s: float, busy_s: float, apart: bool) -> None:
-    assert disagree(wall_s, busy_s) is apart
+def test_nobody_is_blamed_for_a_baseline_that_fails_only_in_a_crowd(
+    spec: RmsNormSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    race = RaceOfOne(
+        SimpleNamespace(stop=lambda: None),  # type: ignore[arg-type]
+        SimpleNamespace(workload=spec.workload(1, 64)),  # type: ignore[arg-type]
+        mode=Mode.WARM,
+        regime=Regime.PREALLOCATED,
+        budget_s=0.1,
+        seed=0,
+        minimum_effect=0.01,
+        threads=1,
+        patience=Patience(),
+    )
+    crowds: list[int] = []
+
+    def attempt(contestants: list[NativeEntrant]) -> tuple[dict[str, Any], dict[str, Any]]:
+        crowds.append(len(contestants))
+        if len(contestants) > 2:
+            raise KernelFailure(Status.HUNG, "made no progress for 3 s", {"run": 0})
+        return {one.name: "contest" for one in contestants[1:]}, {}
+
+    monkeypatch.setattr(race, "_attempt", attempt)
+    monkeypatch.setattr(race, "_solo", lambda entrant: None)
+    entrants = [NativeEntrant(name, Path("k.so"), "kw") for name in ("one", "other")]
+    result = race.run(NativeEntrant("default", Path("k.so"), "kw"), entrants)
+    assert crowds == [3, 3, 2, 2, 2]
+    assert set(result.contests) == {"one"}
+    assert result.verdicts["other"].status is Status.NOISY
+    assert "baseline made no progress" in result.verdicts["other"].reason

@@ -42,9 +42,6 @@ _CACHES = {
     Mode.COLD: "each buffer set used once a round, every line of it flushed from all caches before",
     Mode.WARM: "two buffer sets, called on right before",
 }
-#: How far child's and parent's clocks may be apart: this part of a round, and this much for waking up.
-_CLOCK_SHARE = 0.05
-_CLOCK_SLACK_S = 0.002
 
 
 @dataclass
@@ -227,8 +224,3 @@ def arena_limit(threads: int) -> int:
     wanted = _ARENA * max(1, threads // 4)
     rule = max(4 * machine.current().llc_bytes, _ARENA)
     return int(min(wanted, rule, psutil.virtual_memory().available // 4))
-
-
-def disagree(wall_s: float, busy_s: float) -> bool:
-    """Whether the child claims another time than passed here."""
-    return abs(wall_s - busy_s) > _CLOCK_SHARE * wall_s + _CLOCK_SLACK_S

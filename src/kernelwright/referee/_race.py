@@ -18,8 +18,8 @@ from kernelwright.referee._child import KernelFailure
 from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._child import Patience
 from kernelwright.referee._child import RefereeError
+from kernelwright.referee._clocks import clock_verdicts
 from kernelwright.referee._course import Course
-from kernelwright.referee._course import disagree
 from kernelwright.referee._course import MOST_TRAPS
 from kernelwright.referee._entrant import NativeEntrant
 from kernelwright.referee._race_data import RaceData
@@ -46,9 +46,10 @@ _JUDGED_ELEMENTS = 1 << 22
 #: Share of rounds whose outputs are judged, before and after so many elements have been.
 _JUDGED_SHARE = 0.5
 _JUDGED_SHARE_WHEN_DEAR = 0.1
-#: The clocks are looked into when they disagree in more than this share of rounds, with so many rounds each.
-_APART_ROUNDS = 0.8
+#: Rounds of a baseline alone, to see whether it fails by itself.
 _SOLO_ROUNDS = 4
+#: Rounds in which an output of each entrant must have been judged at last: a handful is enough, by far.
+_LAST_ROUNDS = 20
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,10 @@ class Race:
                 at = failure.progress.get("run", 0)
                 if not 0 < at < len(contestants):
                     suspects += 1
-                    blamed = self._suspect(baseline, left, failure, suspects)
-                    if blamed is None:
+                    if suspects == 1:
+                        self._try_alone(baseline)
                         continue
+                    blamed, failure = self._suspect(baseline, left, failure)
                     at = contestants.index(blamed)
                 name = contestants[at].name
                 verdicts[name] = Verdict(
@@ -112,13 +114,8 @@ class Race:
             return RaceResult(contests, {**verdicts, **verdict_of})
         return RaceResult({}, verdicts)
 
-    def _suspect(
-        self, baseline: NativeEntrant, entrants: Sequence[NativeEntrant], failure: KernelFailure, times: int
-    ) -> NativeEntrant | None:
-        """Who is to blame when the baseline fails: itself, or one who shared its process.
-
-        None: nobody yet, try once more. Raises RefereeError when the baseline fails alone.
-        """
+    def _try_alone(self, baseline: NativeEntrant) -> None:
+        """Run the baseline in a process of its own. Raises RefereeError when it fails there."""
         self._child.stop()
         try:
             self._solo(baseline)
@@ -126,14 +123,22 @@ class Race:
             raise RefereeError(
                 f"the baseline {baseline.name} {alone.reason}; nothing can be compared with it"
             ) from alone
-        if times == 1:
-            return None
+
+    def _suspect(
+        self, baseline: NativeEntrant, entrants: Sequence[NativeEntrant], failure: KernelFailure
+    ) -> tuple[NativeEntrant, KernelFailure]:
+        """Who is to blame when the baseline fails again and again: itself, or one who shares its process.
+
+        When it fails neither alone nor with one entrant, one of them is left out, and nothing is said of it.
+        """
+        self._try_alone(baseline)
         for entrant in entrants:
             try:
                 self._attempt([baseline, entrant])
-            except KernelFailure:
-                return entrant
-        return entrants[-1]
+            except KernelFailure as again:
+                return entrant, again
+        reason = f"in its company the baseline {failure.reason}, but not with it alone; try again"
+        return entrants[-1], KernelFailure(Status.NOISY, reason, {})
 
     def _solo(self, entrant: NativeEntrant) -> None:
         course = self._course([entrant])
@@ -163,7 +168,7 @@ class Race:
             with machine.watch() as conditions:
                 course = self._course(contestants)
                 self._measure(course)
-                verdicts = self._clock_verdicts(course)
+                verdicts = clock_verdicts(course)
             facts = {**conditions.as_dict(), **course.facts(), "threads": self._threads, "seed": self._seed}
             return self._contests(course, facts, verdicts), verdicts
         finally:
@@ -191,12 +196,16 @@ class Race:
                 active = [index for index in active if not self._settled(course, index)]
         before = Counter(course.track.judged)
         missing = everyone
-        traps = 1
-        while missing:
+        for traps in (1, *[MOST_TRAPS] * _LAST_ROUNDS):
             course.round([0, *missing], traps=traps)
             self._judge_sampled(course)
             missing = [index for index in missing if course.track.judged[index] == before[index]]
-            traps = MOST_TRAPS
+            if not missing:
+                return
+        reason = (
+            f"none of its timed calls could be judged in {_LAST_ROUNDS} rounds; nothing can be said of it"
+        )
+        raise KernelFailure(Status.NOISY, reason, {"run": missing[0]})
 
     def _judges_this_round(self, course: Course) -> bool:
         """The first round, and others that nobody can foresee; the last one comes when all is measured."""
@@ -217,37 +226,6 @@ class Race:
         if estimate(theirs, ours, seed=self._seed).half_width < _FINE_ENOUGH:
             return True
         return decided(theirs, ours, minimum_effect=self._effect, seed=self._seed)
-
-    def _clock_verdicts(self, course: Course) -> dict[str, Verdict]:
-        """Verdicts where the child's clock and ours tell different times, not now and then but nearly always.
-
-        A machine that is busy with other work delays messages, and then our clock runs on: so each contestant
-        is timed alone before anything is said of it.
-        """
-        apart = [disagree(wall, busy) for wall, busy in course.track.agreement]
-        if sum(apart) <= _APART_ROUNDS * len(apart):
-            return {}
-        solo = []
-        for index in range(len(course.contestants)):
-            seen = []
-            for _ in range(_SOLO_ROUNDS):
-                course.round([index], traps=0)
-                course.track.rows.pop()
-                wall, busy = course.track.agreement.pop()
-                seen.append(busy / wall if disagree(wall, busy) else 1.0)
-            solo.append(min(seen, key=lambda share: abs(1.0 - share)))
-        verdicts = {}
-        for index, entrant in enumerate(course.contestants[1:], start=1):
-            said = f"the child's clock saw {solo[index]:.0%} of the time that passed"
-            if solo[index] != 1.0 and solo[0] == 1.0:
-                verdicts[entrant.name] = Verdict(
-                    Status.CHEATED, f"{said} here while this kernel was timed alone"
-                )
-            elif solo[0] != 1.0:
-                verdicts[entrant.name] = Verdict(
-                    Status.NOISY, f"{said} even for the baseline alone: the machine is too busy to time on"
-                )
-        return verdicts
 
     def _contests(
         self, course: Course, facts: Mapping[str, Any], verdicts: Mapping[str, Verdict]
