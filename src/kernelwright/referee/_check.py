@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._child import Patience
 from kernelwright.referee._entrant import NativeEntrant
 from kernelwright.referee._oracle import count_unwritten
+from kernelwright.referee._oracle import INTEGERS
 from kernelwright.referee._oracle import same_bits
 from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Verdict
@@ -74,8 +76,8 @@ class CheckRun:
     def _write_table(self) -> tuple[int, int]:
         store, board = self._child.store, self._child.board
         count = len(self._cases)
-        results_at = board.take(count * layout_size(layout.CaseResult))
-        table = store.take(count * layout_size(layout.CaseEntry))
+        results_at = board.take(count * ctypes.sizeof(layout.CaseResult))
+        table = store.take(count * ctypes.sizeof(layout.CaseEntry))
         entries = store.records(layout.CaseEntry, table, count)
         for index, case in enumerate(self._cases):
             entry = entries[index]
@@ -208,12 +210,11 @@ class CheckRun:
         size = case.dtype.itemsize
         if place.nbytes == case.expectation.elements * size:
             return None
-        raw = self._child.board.view(place.outputs[run], place.nbytes, torch.uint8).clone()
-        torch.as_strided(raw.view(case.dtype), case.shape, case.strides).view(_integer(size)).fill_(0)
-        raw_elements = raw.view(_integer(size))
+        raw = self._child.board.view(place.outputs[run], place.nbytes, torch.uint8)
+        raw_elements = raw.view(INTEGERS[size])
         inside = torch.zeros(raw_elements.shape, dtype=torch.bool)
         torch.as_strided(inside, case.shape, case.strides).fill_(True)
-        poison = torch.full_like(raw, layout.POISON[run]).view(_integer(size))
+        poison = torch.full_like(raw, layout.POISON[run]).view(INTEGERS[size])
         changed = int(((raw_elements != poison) & ~inside).sum())
         return f"wrote {changed} elements between the rows of its output" if changed else None
 
@@ -231,22 +232,11 @@ class CheckRun:
         return text
 
 
-def layout_size(kind: Any) -> int:
-    """Bytes of one shared structure."""
-    import ctypes
-
-    return ctypes.sizeof(kind)
-
-
 def fill_call(target: Any, block: bytes) -> None:
     """Copy a `kw_call`. Raises ValueError when it has another size."""
     if len(block) != layout.CALL_BYTES:
         raise ValueError(f"a kw_call has {layout.CALL_BYTES} bytes; got {len(block)}")
     target[:] = block
-
-
-def _integer(size: int) -> torch.dtype:
-    return {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
 
 
 def _first(buffers: Sequence[Any], mask: int) -> Any:

@@ -28,7 +28,8 @@ _REMEMBERED_ELEMENTS = 1 << 15
 #: So few elements do not average rounding errors out, and the relative L2 error is one rounding.
 _FEW = 256
 _PARALLEL_ELEMENTS = 1 << 20
-_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+#: An integer dtype of each size of an element, to look at bits.
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Expectation:
 
     def _remembered_fault(self, flat: Tensor, places: _Places, unwritten: int | None) -> str | None:
         remembered = flat.numel() >= _REMEMBERED_ELEMENTS
-        if remembered and any(_same_bits(flat, known) for known in self._accepted):
+        if remembered and any(same_bits(flat, known) for known in self._accepted):
             return None
         text = self._fault(flat, places, unwritten)
         if text is None and remembered and len(self._accepted) < 4:
@@ -146,12 +147,13 @@ def expect(spec: OperatorSpec, arguments: Mapping[str, Any], *, flushed: bool = 
     elements = max((value.numel() for value in arguments.values() if isinstance(value, Tensor)), default=0)
     with _few_threads(elements):
         peer = spec.reference(**arguments)
-        double = {
-            name: value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
-            for name, value in arguments.items()
-        }
-        oracle = spec.reference(**double)
+        oracle = spec.reference(**{name: as_fp64(value) for name, value in arguments.items()})
         return expectation(oracle, peer, spec.budget, flushed=flushed)
+
+
+def as_fp64(value: Any) -> Any:
+    """A floating tensor in fp64; anything else unchanged."""
+    return value.detach().double() if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
 def expectation(oracle: Tensor, peer: Tensor, budget: ErrorBudget, *, flushed: bool = False) -> Expectation:
@@ -195,7 +197,7 @@ def count_unwritten(output: Tensor, fill: int) -> str:
     flat = output.reshape(-1)
     size = flat.element_size()
     pattern = int.from_bytes(bytes([fill]) * size, "little", signed=size > 1)
-    count = int((flat.view(_INTEGERS[size]) == pattern).sum())
+    count = int((flat.view(INTEGERS[size]) == pattern).sum())
     return f"{count} of {flat.numel()} elements were never written" if count else ""
 
 
@@ -222,11 +224,7 @@ def _kind(values: Tensor) -> Tensor:
     return kind
 
 
-def _same_bits(one: Tensor, other: Tensor) -> bool:
-    kind = _INTEGERS[one.element_size()]
-    return torch.equal(one.view(kind), other.view(kind))
-
-
 def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors of one dtype and shape hold the same bits."""
-    return _same_bits(one.reshape(-1), other.reshape(-1))
+    """Whether two tensors of one dtype and number of elements hold the same bits."""
+    kind = INTEGERS[one.element_size()]
+    return torch.equal(one.reshape(-1).view(kind), other.reshape(-1).view(kind))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextvars
 import math
+import statistics
 import zlib
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -37,10 +38,10 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.errors import UsageError
 from kernelwright.files import write_atomic
 from kernelwright.ops import OperatorSpec
+from kernelwright.referee._oracle import expect
 from kernelwright.referee._python_clock import calibrate
 from kernelwright.referee._python_clock import callable_contestant
 from kernelwright.referee._python_clock import run_rounds
-from kernelwright.referee._python_judge import consult
 from kernelwright.referee._python_judge import fault
 from kernelwright.referee._statistics import compare
 from kernelwright.referee._verdict import Comparison
@@ -221,7 +222,7 @@ def do_bench(function: Callable[[], Any], *, seconds: float = _SECONDS) -> float
     replay = _replay.get()
     if replay is not None:
         return replay.next(function)
-    return _median(race_callables({"function": function}, seconds=seconds)["function"]) * 1e-6
+    return statistics.median(race_callables({"function": function}, seconds=seconds)["function"]) * 1e-6
 
 
 def race_callables(
@@ -239,7 +240,7 @@ def assert_within_budget(output: Tensor, operator: str, **arguments: Any) -> Non
     """Raise OutputMismatchError unless `output` is what `operator` computes, within its error budget."""
     spec = _spec(operator)
     with torch.no_grad():
-        problem = fault(output, consult(spec.reference, arguments, spec.budget))
+        problem = fault(output, expect(spec, arguments))
     if problem:
         raise OutputMismatchError(f"{operator}: {problem}")
 
@@ -290,7 +291,7 @@ def _measure(function: Callable[..., Any], benchmark: Benchmark, x: Any) -> Poin
             seed = zlib.crc32(f"{benchmark.plot_name} {x}".encode())
             raced = race_callables({str(index): fn for index, fn in waiting.items()}, seed=seed)
             for index in waiting:
-                times[index].append(_median(raced[str(index)]) * 1e-6)
+                times[index].append(statistics.median(raced[str(index)]) * 1e-6)
         open_lines = list(waiting)
     return Point(x, tuple(_lines(benchmark, times, metrics, raced)))
 
@@ -327,12 +328,6 @@ def _lines(
             continue
         comparison, ratio, interval = compare(raced[last], mine, minimum_effect=0.01, seed=0)
         yield Line(name, metrics[index], spent, comparison, ratio, interval)
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def _print(made: Table) -> None:

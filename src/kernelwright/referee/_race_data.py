@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import secrets
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,8 @@ import torch
 from torch import Tensor
 
 from kernelwright.errors import UsageError
+from kernelwright.kernels.cpu import CallBlock
+from kernelwright.kernels.cpu import DTYPE_CODES
 from kernelwright.ops import OperatorSpec
 from kernelwright.ops import Workload
 from kernelwright.referee._entrant import Describe
@@ -36,9 +37,6 @@ _VARIABLE_BITS = {
     torch.float16: 0x0001_0001_0001_0001,
     torch.float32: 0x0000_00FF_0000_00FF,
 }
-#: Where kw_call keeps the dtype of its first tensor, how far apart they are, and what the codes mean.
-_FIRST_DTYPE, _TENSOR_BYTES = 116, 72
-_CODES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 @dataclass
@@ -132,7 +130,7 @@ def contents_of(call: NativeCallLike, index: int, inputs: Mapping[str, Tensor] |
         if given.nbytes < buffer.nbytes:
             raise UsageError(f"buffer {buffer.name} has {buffer.nbytes} bytes; got {given.nbytes}")
         return given
-    (code,) = struct.unpack_from("i", call.block, _FIRST_DTYPE + index * _TENSOR_BYTES)
-    dtype = _CODES[code]
+    code = CallBlock.from_buffer_copy(call.block).tensor[index].dtype
+    dtype = next(one for one, known in DTYPE_CODES.items() if known == code)
     generator = torch.Generator().manual_seed(index)
     return torch.randn(buffer.nbytes // dtype.itemsize + 1, generator=generator).to(dtype)

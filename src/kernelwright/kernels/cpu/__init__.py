@@ -9,12 +9,22 @@ from pathlib import Path
 from kernelwright.dispatch import register_impl
 from kernelwright.kernels.cpu._abi import Buffer
 from kernelwright.kernels.cpu._abi import CallBlock
+from kernelwright.kernels.cpu._abi import DTYPE_CODES
 from kernelwright.kernels.cpu._abi import NativeCall
 from kernelwright.kernels.cpu._native import BoundKernel
 from kernelwright.kernels.cpu._native import NativeKernel
 from kernelwright.kernels.cpu._tunables import SPACES
 
-__all__ = ["BoundKernel", "Buffer", "CallBlock", "NativeCall", "NativeKernel", "connect", "native_kernels"]
+__all__ = [
+    "DTYPE_CODES",
+    "BoundKernel",
+    "Buffer",
+    "CallBlock",
+    "NativeCall",
+    "NativeKernel",
+    "connect",
+    "native_kernels",
+]
 
 #: Above torch, which has rank 0.
 _RANK = 10
