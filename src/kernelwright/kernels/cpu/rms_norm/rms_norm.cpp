@@ -16,6 +16,11 @@
 #ifndef KW_UNROLL
 #define KW_UNROLL 2
 #endif
+// 1: the first pass over the first row asks for the weight, as a model of many layers finds each one in no
+// cache.
+#ifndef KW_PREFETCH_WEIGHT
+#define KW_PREFETCH_WEIGHT 1
+#endif
 // Bytes ahead of the reading position to prefetch; 0: none.
 #ifndef KW_PREFETCH_BYTES
 #define KW_PREFETCH_BYTES 1024
@@ -47,13 +52,17 @@ float total(const Pair (&sums)[kChains]) {
   return sum_lanes(all);
 }
 
+// The sum of squares of the first row; meanwhile the weight is on its way.
 template <class T>
-float sum_of_squares(const T *x, int64_t width) {
+float sum_of_squares(const T *x, const T *weight, int64_t width) {
   Pair sums[KW_ACCUMULATORS] = {};
   int64_t i = 0;
   for (; i + KW_ACCUMULATORS * kStep <= width; i += KW_ACCUMULATORS * kStep) {
 #pragma GCC unroll 8
-    for (int k = 0; k < KW_ACCUMULATORS; ++k) add_squares<T>(&sums[k], load_unit(x + i + k * kStep));
+    for (int k = 0; k < KW_ACCUMULATORS; ++k) {
+      if (KW_PREFETCH_WEIGHT) prefetch_step<1>(weight + i + k * kStep);
+      add_squares<T>(&sums[k], load_unit(x + i + k * kStep));
+    }
   }
   for (; i + kStep <= width; i += kStep) add_squares<T>(&sums[0], load_unit(x + i));
   if (i < width) add_squares<T>(&sums[0], load_unit_part(x + i, (int)(width - i), T{}));
@@ -96,7 +105,7 @@ template <bool kStream, class T>
 void rms_norm_rows(const T *x, int64_t x_stride, const T *weight, T *y, int64_t y_stride, int64_t rows,
                    int64_t width, float eps) {
   const float inverse_width = 1.0f / (float)width;
-  float squares = sum_of_squares(x, width);
+  float squares = sum_of_squares(x, weight, width);
   for (int64_t row = 0; row < rows; ++row, x += x_stride, y += y_stride) {
     const float rstd = 1.0f / sqrtf(squares * inverse_width + eps);
     if (row + 1 < rows)
