@@ -6,11 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from standin import SPACE
 from standin import StandIn
 
+from kernelwright import dispatch
 from kernelwright import machine
 from kernelwright import settings
 from kernelwright import winners
@@ -18,6 +21,8 @@ from kernelwright.errors import FileFormatError
 from kernelwright.errors import JournalBusyError
 from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
+from kernelwright.referee import Status
+from kernelwright.referee import Verdict
 from kernelwright.search import Journal
 from kernelwright.tuning import BestChanged
 from kernelwright.tuning import Built
@@ -237,6 +242,57 @@ def test_a_stored_winner_that_lost_its_edge_is_removed() -> None:
     second = run(StandIn(speed=changed))
     assert second.results[0].outcome.startswith("the default stands: the stored winner was removed (slower")
     assert winners.find("rms_norm", second.results[0].bucket) is None
+
+
+@pytest.mark.parametrize("when", ["confirmed", "screened"])
+def test_a_stored_winner_survives_a_machine_too_busy_to_judge_it(when: str) -> None:
+    first = run(StandIn())
+    (workload, bucket, winner) = (
+        getattr(first.results[0], name) for name in ("workload", "bucket", "winner")
+    )
+
+    class Busy(StandIn):
+        def race(self, *args: Any, **options: Any) -> Any:
+            contests, verdicts = super().race(*args, **options)
+            if when == "screened":
+                noisy = {name for name, built in args[2].items() if built.candidate.configuration == winner}
+                verdicts = {**verdicts, **dict.fromkeys(noisy, Verdict(Status.NOISY, "too busy"))}
+                contests = {name: contest for name, contest in contests.items() if name not in noisy}
+            return contests, verdicts
+
+        def confirm(self, *args: Any, **options: Any) -> Verdict:
+            return Verdict(Status.NOISY, "too busy")
+
+    second = run(Busy())
+    result = next(one for one in second.results if one.workload == workload)
+    assert (result.origin, result.winner, result.comparison) == ("stored", winner, None)
+    assert "the stored winner stands, though it could not be confirmed this time (noisy" in result.outcome
+    assert winners.find("rms_norm", bucket) is not None
+
+
+def test_more_stored_winners_than_a_batch_are_judged_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = dispatch.spec("rms_norm")
+    assert spec is not None
+    workloads = [spec.workload(1 << power, 64, dtype=torch.bfloat16) for power in range(7)]
+    plain = [one for one in SPACE.configurations() if one["kind"] == "plain" and one != SPACE.default]
+    standin = StandIn()
+    for workload, configuration in zip(workloads, plain, strict=False):
+        here, provenance = machine.fingerprint(), standin.provenance("cpu")
+        winners.store(
+            winners.Record("rms_norm", workload.bucket, here, "cpu", configuration, provenance=provenance)
+        )
+    sizes: list[int] = []
+    build = standin.build
+
+    def counted(candidates: Sequence[Candidate]) -> list[Built | Unbuilt]:
+        sizes.append(len(candidates))
+        return build(candidates)
+
+    monkeypatch.setattr(standin, "build", counted)
+    record = run(standin, workloads=[workload.shape_name for workload in workloads], budget_s=2.0)
+    asked = [one.configuration for one in record.evaluations if one.origin == "winner"]
+    assert asked == plain[:7]
+    assert max(sizes) <= 4
 
 
 def test_winners_that_do_not_apply_are_left_aside_and_said() -> None:

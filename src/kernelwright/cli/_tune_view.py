@@ -145,9 +145,8 @@ def results_table(run: RunRecord) -> Table:
         contest = result.contest("default")
         torch = _torch(result)
         if result.winner is None or contest is None:
-            made.add_row(
-                result.workload, _default_time(result), "default stands", NOT_KNOWN, NOT_KNOWN, torch
-            )
+            stands = "default stands" if result.winner is None else f"({result.origin}, not confirmed)"
+            made.add_row(result.workload, _default_time(result), stands, NOT_KNOWN, NOT_KNOWN, torch)
             continue
         made.add_row(
             result.workload,

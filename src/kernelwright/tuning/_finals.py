@@ -12,6 +12,7 @@ from kernelwright import machine
 from kernelwright import winners
 from kernelwright.ops import OperatorSpec
 from kernelwright.ops import Workload
+from kernelwright.referee import Status
 from kernelwright.space import Configuration
 from kernelwright.tuning._budget import Budget
 from kernelwright.tuning._events import Phase
@@ -96,14 +97,17 @@ class Finals:
         return chosen
 
     def _incumbent(self, workload: Workload) -> EvaluationRecord | None:
-        """The evaluation that judged the stored winner's code; None without one, or when it failed."""
+        """The evaluation that judged the stored winner's code; None without one, or when it failed.
+
+        `noisy` says nothing of the winner: it goes on to the finals.
+        """
         if workload.bucket not in self._stored:
             return None
         implementation, configuration = self._stored[workload.bucket]
         for one in self._run.evaluations:
             if one.implementation == implementation and one.configuration == configuration:
                 judged = one if one.reused is None else self._run.evaluations[one.reused - 1]
-                return judged if judged.passed else None
+                return judged if judged.passed or judged.status == Status.NOISY else None
         return None
 
     def _race(self, workload: Workload) -> None:
@@ -223,14 +227,19 @@ class Finals:
         again = self._confirm(workload, incumbent, "default")
         result.contests += again["contests"]
         main = _main(again["contests"])
-        if again["status"] != "passed" or (main and main["comparison"] == "slower"):
+        noisy = again["status"] == Status.NOISY
+        if not noisy and (again["status"] != Status.PASSED or main["comparison"] == "slower"):
             winners.forget(self._run.operator, workload.bucket)
             result.outcome = f"the default stands: the stored winner was removed ({_summary(again)})"
             return result
         result.winner, result.number = dict(incumbent.configuration), incumbent.number
         result.implementation, result.origin = incumbent.implementation, "stored"
-        result.comparison = main["comparison"]
         beaten = f"; {why}" if tried else "; nothing beats it"
+        if noisy:
+            unproven = f"though it could not be confirmed this time ({_summary(again)})"
+            result.outcome = f"the stored winner stands, {unproven}{beaten}"
+            return result
+        result.comparison = main["comparison"]
         result.outcome = f"the stored winner stands: {_summary(again)}{beaten}"
         return result
 

@@ -71,7 +71,8 @@ class Screening:
         if not self._judge_default():
             return False
         self._judge([one for one in self._run.evaluations if one.status == PENDING])
-        self._judge(self._ask_stored())
+        while batch := self._ask_stored():
+            self._judge(batch)
         while batch := self._ask():
             self._judge(batch)
         return True
@@ -124,8 +125,11 @@ class Screening:
         return one.passed
 
     def _ask_stored(self) -> list[EvaluationRecord]:
-        asked = []
+        """Stored winners, and the defaults of other implementations, that were not asked yet; one batch."""
+        asked: list[EvaluationRecord] = []
         for implementation, configuration in self._stored.values():
+            if len(asked) == BATCH:
+                break
             known = [one for one in self._run.evaluations if one.configuration == configuration]
             if not any(one.implementation == implementation for one in known):
                 asked.append(self._write_ask(self._entries[implementation], configuration, "winner"))
