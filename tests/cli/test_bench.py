@@ -97,10 +97,20 @@ def test_exit_1_when_an_output_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None
     assert "wrong: element [0, 0] is 7" in result.stdout
 
 
-def test_exit_2_and_the_nearest_name_for_an_unknown_operator() -> None:
-    result = CliRunner().invoke(app, ["bench", "rms_nrom"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rms_nrom"], "did you mean 'rms_norm'"),
+        (["rms_norm", "--workload", "4k"], "unknown workload of rms_norm '4k'"),
+        (["rms_norm", "--dtype", "bf61"], "did you mean 'bf16'"),
+        (["rms_norm", "--backend", "cpuu"], "did you mean 'cpu'"),
+        (["rms_norm", "--against", "eagre"], "did you mean 'eager'"),
+    ],
+)
+def test_exit_2_and_the_nearest_names_for_unknown_ones(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["bench", *words])
     assert result.exit_code == 2
-    assert "did you mean 'rms_norm'" in result.stderr
+    assert said in result.stderr
     assert "Traceback" not in result.output
 
 

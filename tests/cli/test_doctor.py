@@ -180,11 +180,13 @@ def test_a_broken_file_of_ceilings_is_measured_again(doctor, measured, caplog):
     assert machine.load_ceilings() is not None
 
 
-def test_a_broken_file_of_winners_is_said(doctor, folders):
-    path = folders / "data" / "winners" / f"rms_norm-{machine.fingerprint()}.json"
+def test_a_broken_file_of_winners_is_said(doctor, folders, caplog):
+    path = folders / "data" / "winners" / f"rms_norm@{machine.fingerprint()}.json"
     path.parent.mkdir(parents=True)
     path.write_text("{")
     doctor("--no-measure")
+    assert f"{path.name} cannot be read" in caplog.text
+    assert path.with_name(f"{path.name}.broken-1").exists()
     assert winners.all_records() == ()
 
 

@@ -7,6 +7,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from kernelwright import dispatch
+from kernelwright import machine
 from kernelwright.cli._app import app
 
 
@@ -27,6 +29,18 @@ def test_it_says_who_serves_and_why_the_others_do_not():
 def test_shapes_that_are_served_alike_are_shown_together():
     result = explain("softmax", "--shape", "2x16:bf16", "--shape", "3x8", "--backend", "torch")
     assert result.stdout.splitlines()[0] == "2x16:bf16 3x8:fp32"
+
+
+@pytest.mark.parametrize("tier", ["generic", "avx2"])
+def test_where_only_a_lower_tier_can_run_it_is_named(tier, monkeypatch):
+    if tier not in machine.available_tiers():
+        pytest.skip(f"this machine has no {tier}")
+    monkeypatch.setenv("KERNELWRIGHT_TIER", tier)
+    dispatch.clear_plans()
+    result = explain("rms_norm", "--shape", "2x16", "--backend", "cpu")
+    dispatch.clear_plans()  # nobody after this test is served by the lower tier
+    assert result.exit_code == 0, result.output
+    assert f"rms_norm: cpu (backend cpu, tier {tier})" in result.stdout
 
 
 def test_without_a_shape_all_workloads_are_explained_and_no_memory_is_touched():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -100,6 +101,7 @@ def test_a_terminal_gets_a_panel_with_the_best_the_failures_and_the_time_left() 
     assert "1x4096:bf16" in shown
     assert " s left" in shown
     assert "judged" in shown
+    assert re.search(r"\d+ (wrong|crashed|hung|build_failed)", shown)
 
 
 def test_it_says_plainly_that_the_default_stands(monkeypatch: pytest.MonkeyPatch) -> None:

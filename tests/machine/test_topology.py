@@ -189,6 +189,13 @@ def test_a_cache_larger_than_the_machine_does_not_make_cold_sets_absurd():
     assert small.cold_bytes == 512 << 20
 
 
+def test_what_is_cold_is_four_times_the_last_level_cache():
+    caches = (Cache(2, "unified", 2 << 20, 64, 1, 2, "sys"), Cache(3, "unified", 32 << 20, 64, 2, 2, "sys"))
+    machine = current()
+    here = Machine(machine.cpu, (0, 1, 2, 3), 4, caches, 64 << 30, machine.numa_nodes, None)
+    assert here.cold_bytes == 4 * 2 * (32 << 20)
+
+
 def test_the_fingerprint_is_the_same_in_every_process_and_differs_with_the_affinity():
     code = (
         "import os, sys\n"

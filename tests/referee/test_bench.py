@@ -126,13 +126,15 @@ class TestSession:
     def test_an_operator_that_writes_nothing_is_wrong_though_others_wrote_there(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        calls = iter(range(10**6))
+        diligent = [True]
 
         def lazy(x: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
-            return torch.softmax(x, -1, out=out) if next(calls) < 60 else out
+            return torch.softmax(x, -1, out=out) if diligent else out
 
         monkeypatch.setattr(kw.ops, "softmax", lazy)
         rounds = Rounds("softmax", ["eager"], Regime.PREALLOCATED)
+        assert rounds.sides["kernelwright"]["status"] == Status.PASSED
+        diligent.clear()
         rounds.ask(do="rounds", seconds=0.0, fewest=40, most=40, seed=0)
         assert rounds.ask(do="finish")["judgements"]["kernelwright"]["problem"]
 
@@ -145,6 +147,20 @@ class TestSession:
         monkeypatch.setattr(kw.ops, "softmax", in_place)
         sides = Rounds("softmax", ["eager"], Regime.ALLOCATING).sides
         assert sides["kernelwright"]["reason"] == "the call changed its input x"
+
+    def test_an_output_must_lie_in_out_or_in_memory_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kw.ops, "softmax", lambda x, out: torch.softmax(x, -1))
+        side = Rounds("softmax", ["eager"], Regime.PREALLOCATED).sides["kernelwright"]
+        assert (side["status"], side["reason"]) == (
+            Status.WRONG,
+            "the output is not in the memory of out=",
+        )
+        monkeypatch.setattr(kw.ops, "softmax", lambda x: x.copy_(torch.softmax(x, -1)))
+        side = Rounds("softmax", ["eager"], Regime.ALLOCATING).sides["kernelwright"]
+        assert (side["status"], side["reason"]) == (
+            Status.WRONG,
+            "the output shares memory with the input x",
+        )
 
     def test_an_operator_that_raises_is_said_to(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kw.ops, "softmax", lambda x: 1 // 0)

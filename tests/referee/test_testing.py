@@ -88,6 +88,33 @@ class TestForward(PyTestCase):
         with pytest.raises(AssertionError, match="changed its argument x"):
             self.assertCorrectness(in_place, softmax, {"x": torch.randn(3, 8)})
 
+    def test_an_output_in_the_memory_of_an_argument_fails_unless_it_is_meant_to_be_a_view(self) -> None:
+        x = torch.randn(3, 8)
+        self.assertCorrectness(lambda x: x.view(-1), lambda x: x.view(-1), {"x": x})
+        with pytest.raises(AssertionError, match="output 0 shares memory with argument x"):
+            self.assertCorrectness(lambda x: x.view(-1), lambda x: x.flatten().clone(), {"x": x})
+
+    def test_an_output_in_the_memory_of_an_earlier_one_fails_unless_it_was_given(self) -> None:
+        x, kept = torch.randn(3, 8), torch.empty(3, 8)
+
+        def cached(x: Tensor, out: Tensor | None = None) -> Tensor:
+            return torch.softmax(x, -1, out=kept if out is None else out)
+
+        self.assertCorrectness(cached, softmax, {"x": x}, extra_test_kwargs={"out": torch.empty(3, 8)})
+        with pytest.raises(AssertionError, match="output 0 shares memory with output 0 of an earlier call"):
+            self.assertCorrectness(cached, softmax, {"x": x})
+
+    def test_a_second_call_must_give_the_same_bits(self) -> None:
+        results = iter([1.0, 1.0, 0.0, -0.0, float("nan"), float("nan")])
+
+        def op(x: Tensor) -> Tensor:
+            return torch.full_like(x, next(results))
+
+        self.assertCorrectness(op, torch.ones_like, {"x": torch.ones(2)})
+        with pytest.raises(AssertionError, match="another output 0"):
+            self.assertCorrectness(op, torch.zeros_like, {"x": torch.ones(2)})
+        self.assertCorrectness(op, lambda x: x * float("nan"), {"x": torch.ones(2)})
+
     def test_another_result_at_the_second_call_fails_unless_that_is_allowed(self) -> None:
         calls = iter(range(10))
 

@@ -123,6 +123,20 @@ def test_a_broken_file_is_set_aside_and_said_not_raised(data, content, reason, c
     assert winners.find("rms_norm", "bf16-rows32", "m1") is not None
 
 
+@pytest.mark.parametrize("name", ["rms_norm@m2.json", "softmax@m1.json", "shipped.json"])
+def test_a_file_of_another_machine_under_a_wrong_name_is_set_aside_and_can_be_imported(data, name, caplog):
+    winners.store(record())
+    (data / "rms_norm@m1.json").rename(data / name)
+    assert winners.all_records() == ()
+    assert winners.find("rms_norm", "bf16-rows32", "m2") is None
+    assert "it holds winners of rms_norm on machine m1" in caplog.text
+    (kept,) = data.glob("*.broken-1")
+    assert kept.name == f"{name}.broken-1"
+    winners.import_(kept)
+    assert winners.find("rms_norm", "bf16-rows32", "m1") is not None
+    assert winners.find("rms_norm", "bf16-rows32", "m2") is None
+
+
 @broken
 def test_a_broken_file_does_not_stop_a_writer(data, content, reason, caplog):
     winners.store(record())

@@ -21,6 +21,7 @@ from kernelwright.ops import OperatorSpec
 from kernelwright.ops import parse_dtype
 from kernelwright.ops import Workload
 from kernelwright.process import connect
+from kernelwright.referee._oracle import expect
 from kernelwright.referee._oracle import Expectation
 from kernelwright.referee._oracle import same_bits
 from kernelwright.referee._peers import OURS
@@ -31,9 +32,9 @@ from kernelwright.referee._peers import Recipe
 from kernelwright.referee._python_clock import calibrate
 from kernelwright.referee._python_clock import Contestant
 from kernelwright.referee._python_clock import run_rounds
-from kernelwright.referee._python_judge import consult
 from kernelwright.referee._python_judge import fault
 from kernelwright.referee._python_judge import loosened
+from kernelwright.referee._python_judge import misplaced
 from kernelwright.referee._python_rotation import Layout
 from kernelwright.referee._python_rotation import Plan
 from kernelwright.referee._python_rotation import plan_ring
@@ -62,12 +63,15 @@ class _Side:
 class _Checker:
     """Judges outputs of timed calls: the last one of blocks 1, 2, 4, 8, … of a contestant."""
 
-    def __init__(self, ring: Ring, expected: list[Expectation], inputs: list[dict[str, Tensor]]) -> None:
+    def __init__(
+        self, ring: Ring, expected: list[Expectation], inputs: list[dict[str, Tensor]], *, given_out: bool
+    ) -> None:
         self.checked = 0
         self.problem = ""
         self._ring = ring
         self._expected = expected
         self._inputs = inputs
+        self._given_out = given_out
         self._blocks = 0
         self._most = 3 if expected[0].peer.numel() > _LARGE_ELEMENTS else 12
 
@@ -87,6 +91,9 @@ class _Checker:
     def check(self, result: Any) -> None:
         number = self._ring.last_content
         problem = fault(result, self._expected[number])
+        if not problem:
+            given = self._ring.last_output() if self._given_out else None
+            problem = misplaced(result, given, self._ring.last_inputs())
         # To compare inputs is as much work as some operators; at the first and the last look it is done.
         inputs = self._ring.last_inputs() if self.checked in (0, self._most - 1) else {}
         for name, view in inputs.items():
@@ -183,7 +190,7 @@ class Session:
         first = spec.inputs(workload, generator)
         large = max(value.numel() for name, value in first.items() if name in spec.tensors) > _LARGE_ELEMENTS
         self._inputs = [first, *(spec.inputs(workload, generator) for _ in range(0 if large else 3))]
-        self._expected = [consult(spec.reference, arguments, spec.budget) for arguments in self._inputs]
+        self._expected = [expect(spec, arguments) for arguments in self._inputs]
         self._loosened = [loosened(one, _PEER_SLACK) for one in self._expected]
         self._sides = [_Side(OURS, ours(spec, first, self._backend))]
         for name in self._peers:
@@ -204,8 +211,9 @@ class Session:
     def _enter(self, side: _Side, ring: Ring, contents: list[dict[str, Tensor]]) -> None:
         """Warm a side up and look at its first outputs; a failure is its status."""
         expected = self._expected if side.name == OURS else self._loosened
-        checker = _Checker(ring, expected, contents)
         assert side.recipe is not None
+        given_out = side.recipe.form(self._regime) == "out="
+        checker = _Checker(ring, expected, contents, given_out=given_out)
         contestant = Contestant(
             side.name,
             side.recipe.call(self._regime),

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from collections.abc import Mapping
-from typing import Any
 
 from torch import Tensor
 
 from kernelwright.ops import dtype_name
-from kernelwright.ops import ErrorBudget
 from kernelwright.referee._oracle import Expectation
-from kernelwright.referee._oracle import expectation
-
-
-def consult(
-    reference: Callable[..., Tensor], arguments: Mapping[str, Any], budget: ErrorBudget | None = None
-) -> Expectation:
-    """The expectation of a call: `reference` on fp64 copies of `arguments`, and on them for torch's error."""
-    peer = reference(**arguments)
-    oracle = reference(**{name: as_fp64(value) for name, value in arguments.items()})
-    return expectation(oracle, peer, budget or ErrorBudget())
 
 
 def loosened(expected: Expectation, slack: float) -> Expectation:
@@ -44,6 +31,18 @@ def fault(output: object, expected: Expectation) -> str | None:
     return expected.fault(output.detach())
 
 
-def as_fp64(value: Any) -> Any:
-    """A floating tensor in fp64; anything else unchanged."""
-    return value.detach().double() if isinstance(value, Tensor) and value.is_floating_point() else value
+def misplaced(output: Tensor, given: Tensor | None, inputs: Mapping[str, Tensor]) -> str | None:
+    """What is wrong with where an output lies: not in `given` where that is the output asked for, else in the
+    memory of an input, where a later write would change it; None when nothing is."""
+    if given is not None:
+        return None if output.data_ptr() == given.data_ptr() else "the output is not in the memory of out="
+    for name, tensor in inputs.items():
+        if share_memory(output, tensor):
+            return f"the output shares memory with the input {name}"
+    return None
+
+
+def share_memory(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are views of one piece of memory."""
+    address: int = one.untyped_storage().data_ptr()
+    return address != 0 and address == other.untyped_storage().data_ptr()

@@ -16,6 +16,7 @@ relative L2 error. An unavailable backend skips its tests with the reason; an av
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -27,9 +28,11 @@ from torch import Tensor
 
 from kernelwright import dispatch
 from kernelwright.ops import ErrorBudget
+from kernelwright.referee._oracle import as_fp64
 from kernelwright.referee._oracle import expectation
-from kernelwright.referee._python_judge import as_fp64
+from kernelwright.referee._oracle import same_bits
 from kernelwright.referee._python_judge import fault
+from kernelwright.referee._python_judge import share_memory
 
 #: Gradients of inputs that were broadcast sum many terms; the rule scales with torch's own error in doing so.
 _GRADIENT_BUDGET = ErrorBudget(
@@ -108,12 +111,14 @@ class OperatorTestCase:
             same_dtype = _outputs(reference(**theirs))
             expected = _outputs(reference(**{name: as_fp64(value) for name, value in theirs.items()}))
         _assert_outputs("output", _outputs(output), same_dtype, expected, atol, rtol, budget)
+        _assert_own_memory(_outputs(output), same_dtype, kwargs)
         if deterministic:
             with torch.no_grad():
                 again = _outputs(op(**mine))
             for number, (first, second) in enumerate(zip(kept, again, strict=True)):
                 if not _equal(first, second):
                     raise AssertionError(f"a second call gave another output {number}")
+            _assert_own_memory(again, same_dtype, dict(enumerate(_outputs(output))), mine.values())
         if gradient is not None and gradient is not False:
             self._assert_backward(op, reference, mine, theirs, gradient, atol, rtol, budget)
 
@@ -180,6 +185,25 @@ def _assert_outputs(
                 raise AssertionError(f"{name}: {error}") from None
 
 
+def _assert_own_memory(
+    got: list[Tensor], same_dtype: list[Tensor], others: Mapping[Any, Any], given: Iterable[Any] = ()
+) -> None:
+    """Fail where an output lies in the memory of an argument or, by number, of an output of an earlier call.
+
+    What the reference returns as a view may be one; what lies in a tensor that was given, as `out=`, must.
+    """
+    views = [value for value in others.values() if isinstance(value, Tensor)]
+    for number, (mine, same) in enumerate(zip(got, same_dtype, strict=True)):
+        if any(share_memory(same, one) for one in views):
+            continue
+        if any(isinstance(one, Tensor) and share_memory(mine, one) for one in given):
+            continue
+        for name, other in others.items():
+            if isinstance(other, Tensor) and share_memory(mine, other):
+                what = f"argument {name}" if isinstance(name, str) else f"output {name} of an earlier call"
+                raise AssertionError(f"output {number} shares memory with {what}")
+
+
 def _outputs(value: Any) -> list[Tensor]:
     return [value] if isinstance(value, Tensor) else list(value)
 
@@ -226,6 +250,4 @@ def _snapshot(value: Any) -> Tensor | None:
 
 
 def _equal(left: Tensor, right: Tensor) -> bool:
-    return torch.equal(torch.nan_to_num(left, nan=3.25), torch.nan_to_num(right, nan=3.25)) and torch.equal(
-        left.isnan(), right.isnan()
-    )
+    return left.dtype == right.dtype and left.shape == right.shape and same_bits(left, right)

@@ -153,7 +153,13 @@ def _read(path: Path) -> Shelf:
 
 
 def _load(path: Path) -> tuple[Record, ...]:
-    return _records(path, files.read_json(path, SCHEMA, VERSION))
+    records = _records(path, files.read_json(path, SCHEMA, VERSION))
+    operator, _, machine = path.stem.partition("@")
+    for one in records:
+        if (one.operator, one.machine) != (operator, machine):
+            whose = f"it holds winners of {one.operator} on machine {one.machine}"
+            raise FileFormatError(path, f"{whose}, which `kernelwright winners import FILE` takes in")
+    return records
 
 
 def _put_aside(path: Path, error: FileFormatError) -> str:
