@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from hypothesis import settings
 from kernelwright import winners
 from kernelwright.errors import FileFormatError
 from kernelwright.errors import UsageError
+from kernelwright.winners import _store
 from kernelwright.winners import Record
 
 
@@ -228,3 +230,27 @@ def test_a_record_survives_the_disk_unchanged(configuration, provenance, evidenc
     assert json.loads(json.dumps(one.as_dict())) == json.loads(
         json.dumps(winners.find("op", bucket, "m").as_dict())
     )
+
+
+def test_a_file_that_another_process_mends_meanwhile_is_read_and_not_set_aside(data, monkeypatch):
+    winners.store(record())
+    (path,) = data.glob("*.json")
+    whole = path.read_text()
+    path.write_text("{")
+    put_aside = _store._put_aside
+
+    def late(*args):
+        path.write_text(whole)
+        return put_aside(*args)
+
+    monkeypatch.setattr(_store, "_put_aside", late)
+    assert winners.find("rms_norm", "bf16-rows32", "m1") == record()
+    assert winners.shelves()[0].notes == ()
+    assert not list(data.glob("*.broken*"))
+
+
+def test_nothing_is_taken_in_of_a_file_with_a_name_that_no_file_can_have(data, tmp_path):
+    winners.export(tmp_path / "shipped.json", [record(), dataclasses.replace(record(), operator="../up")])
+    with pytest.raises(UsageError, match="cannot name a file"):
+        winners.import_(tmp_path / "shipped.json")
+    assert winners.all_records() == ()

@@ -109,14 +109,16 @@ def import_(path: Path) -> tuple[Record, ...]:
     """Take in what `export` wrote; return the records. Those of other machines are kept, and serve only
     there.
 
-    Raises FileFormatError for a file that is broken, and UsageError for one that is not there; the store is
-    then as before.
+    Raises FileFormatError for a file that is broken, and UsageError for one that is not there or names an
+    operator that no file can have; the store is then as before.
     """
     try:
         document = files.read_json(path, SCHEMA, VERSION)
     except FileNotFoundError as error:
         raise UsageError(f"{path} is not there; `kernelwright winners export FILE` writes one") from error
     records = _records(path, document)
+    for record in records:
+        _path(record.operator, record.machine)
     for record in records:
         store(record)
     return records
@@ -145,7 +147,9 @@ def _read(path: Path) -> Shelf:
             except FileNotFoundError:
                 stamp = None
             except FileFormatError as error:
-                notes = (_put_aside(path, error),)
+                notes = _put_aside(path, error)
+                if not notes:
+                    return _read(path)
                 stamp = _stamp(path)
         shelf = Shelf(operator, machine, records, notes)
         _cache[path] = (stamp, shelf)
@@ -162,18 +166,19 @@ def _load(path: Path) -> tuple[Record, ...]:
     return records
 
 
-def _put_aside(path: Path, error: FileFormatError) -> str:
+def _put_aside(path: Path, error: FileFormatError) -> tuple[str, ...]:
+    """Set a broken file aside and say so; nothing where another process has done that or has mended it."""
     with files.lock(_lock_path(path)):
         try:
-            _load(path)  # another process may have repaired it meanwhile
+            _load(path)
         except FileFormatError:
             kept = files.set_aside(path)
             text = f"winners in {path.name} cannot be read ({error.reason}); kept as {kept.name}, ignored"
             _log.warning(text)
-            return text
+            return (text,)
         except FileNotFoundError:
             pass
-    return f"winners in {path.name} could not be read ({error.reason})"
+    return ()
 
 
 def _update(operator: str, machine: str, change: Callable[[dict[str, Record]], dict[str, Record]]) -> None:
