@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +59,29 @@ def read_json(path: Path, schema: str, version: int) -> dict[str, Any]:
             path, f"schema {schema!r} version {document.get('version')!r}; this release reads {version}"
         )
     return document
+
+
+def as_plain(value: Any, *, finite: bool = True) -> Any:
+    """Dataclasses, mappings, sequences and enumerations as what JSON knows; anything else as its text.
+
+    NaN and infinity, which strict JSON lacks, become None unless `finite` is False.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            part.name: as_plain(getattr(value, part.name), finite=finite)
+            for part in dataclasses.fields(value)
+        }
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {
+            str(as_plain(key, finite=finite)): as_plain(item, finite=finite) for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple, frozenset, set)):
+        return [as_plain(item, finite=finite) for item in value]
+    if isinstance(value, float) and finite and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 def set_aside(path: Path) -> Path:

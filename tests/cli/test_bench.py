@@ -12,8 +12,6 @@ from typer.testing import CliRunner
 
 from kernelwright import referee
 from kernelwright.cli._app import app
-from kernelwright.cli._bench import _seconds
-from kernelwright.errors import UsageError
 from kernelwright.referee import BenchReport
 from kernelwright.referee import BenchRow
 from kernelwright.referee import Comparison
@@ -198,15 +196,3 @@ def test_defaults_are_both_modes_both_regimes_and_the_operators_own_workloads(
         "modes": ["cold", "warm"],
         "regimes": ["allocating", "preallocated"],
     }
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("2", 2.0), ("1.5s", 1.5), ("250ms", 0.25), ("1min", 60.0), ("2 m", 120.0)]
-)
-def test_a_budget_is_a_time(text: str, seconds: float) -> None:
-    assert _seconds(text) == seconds
-
-
-def test_a_budget_that_is_no_time_is_refused() -> None:
-    with pytest.raises(UsageError, match="500ms, 2s or 1min"):
-        _seconds("soon")

@@ -24,9 +24,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tuning"))
 from standin import StandIn
 
 from kernelwright.cli import _app
-from kernelwright.cli._tune import parse_seconds
 from kernelwright.cli._tune_view import make_view
-from kernelwright.errors import UsageError
 from kernelwright.tuning import _tune
 from kernelwright.tuning import load_run
 from kernelwright.tuning import run_ids
@@ -182,20 +180,6 @@ def test_a_broken_journal_is_set_aside_without_a_traceback(standin: StandIn, fol
     assert done.exit_code == 2
     assert "set aside as journal.sqlite.broken-1" in done.output
     assert "Traceback" not in done.output
-
-
-def test_budgets() -> None:
-    assert [parse_seconds(text) for text in ("60s", "90", "5m", "1h", "1m30s", "0.5s")] == [
-        60,
-        90,
-        300,
-        3600,
-        90,
-        0.5,
-    ]
-    for text in ("", "s", "-5s", "5x", "1s5m"):
-        with pytest.raises(UsageError):
-            parse_seconds(text)
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

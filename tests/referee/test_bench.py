@@ -17,6 +17,7 @@ from kernelwright import dispatch
 from kernelwright.errors import BackendUnavailableError
 from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
+from kernelwright.files import as_plain
 from kernelwright.process import ChildGarbled
 from kernelwright.process import ChildTimeout
 from kernelwright.process import End
@@ -29,7 +30,6 @@ from kernelwright.referee import Mode
 from kernelwright.referee import Regime
 from kernelwright.referee import Status
 from kernelwright.referee._bench_child import Session
-from kernelwright.referee._bench_result import as_plain
 from kernelwright.referee._bench_runner import BenchSettings
 from kernelwright.referee._bench_runner import compare_sides
 

@@ -89,12 +89,6 @@ def test_a_ratio_is_shown_with_its_interval_at_one_precision() -> None:
     assert report.ratio(None) == "—"
 
 
-def test_geometric_mean() -> None:
-    assert report.geometric_mean([2.0, 0.5]) == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="no ratios"):
-        report.geometric_mean([])
-
-
 def test_a_configuration_shows_what_differs_from_the_default() -> None:
     default = {"accumulators": 4, "nt": False, "cxx_opt": "-O3"}
     assert report.configuration(default) == "accumulators=4 nt=false cxx_opt=-O3"

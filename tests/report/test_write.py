@@ -114,7 +114,7 @@ def test_a_default_that_stands_is_said_plainly(make_run) -> None:
 def test_missing_ceilings_are_said_with_the_command_that_measures_them(make_run) -> None:
     text, tags = _parsed(report.write(make_run()).read_text())
     assert "have not been measured" in text
-    assert "kernelwright doctor" in text
+    assert "kernelwright doctor --measure" in text
     assert not [attributes for _, attributes in tags if attributes.get("data-plot") == "plot-roofline"]
 
 

@@ -56,6 +56,7 @@ def bench(
     """
     from rich.console import Console
 
+    from kernelwright.cli._time import parse_seconds
     from kernelwright.referee import bench as run
 
     console = Console()
@@ -70,7 +71,7 @@ def bench(
             dtypes=_listed(dtype),
             modes=_listed(mode),
             regimes=_listed(regime),
-            budget_s=_seconds(budget),
+            budget_s=parse_seconds(budget),
             backend=backend,
             processes=processes,
             threads=threads,
@@ -177,7 +178,7 @@ def _show_notes(report: BenchReport, console: Console) -> None:
     used = dict.fromkeys(word.value for row in report.rows for word in (row.mode, row.regime))
     lines += [f"{word}: {meanings[word]}" for word in used]
     if not report.machine.get("ceilings"):
-        lines.append("no ceilings are stored for this machine; kernelwright doctor measures them")
+        lines.append("no ceilings are stored for this machine; kernelwright doctor --measure measures them")
     loads = [row.conditions["load_before"] for row in report.rows if row.conditions]
     steals = [row.conditions["steal"] for row in report.rows if row.conditions.get("steal") is not None]
     if loads:
@@ -197,22 +198,6 @@ def _served(row: BenchRow) -> str:
 
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _seconds(text: str) -> float:
-    """`2`, `2s`, `500ms`, `1min` as seconds. Raises UsageError."""
-    from kernelwright.errors import UsageError
-
-    units = {"ms": 1e-3, "min": 60.0, "s": 1.0, "m": 60.0}
-    number, factor = text.strip(), 1.0
-    for unit, seconds in units.items():
-        if number.endswith(unit):
-            number, factor = number.removesuffix(unit), seconds
-            break
-    try:
-        return float(number) * factor
-    except ValueError:
-        raise UsageError(f"budget {text!r}: expected a time such as 500ms, 2s or 1min") from None
 
 
 def _dumped(report: BenchReport) -> str:

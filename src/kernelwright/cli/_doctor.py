@@ -160,7 +160,7 @@ def _print_brief(console: Console, checks: Sequence[Check], ceilings: Ceilings |
             f"({copy.threads} threads, measured {copy.when})"
         )
     else:
-        console.print("ceilings have not been measured")
+        console.print("ceilings have not been measured; kernelwright doctor --measure does")
 
 
 def _print_verdict(console: Console, checks: Sequence[Check]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated
 from typing import Any
@@ -43,6 +42,7 @@ def tune(
     """Find the configuration of OP that is proven right and faster here, or learn that the default stands."""
     from rich.console import Console
 
+    from kernelwright.cli._time import parse_seconds
     from kernelwright.cli._tune_view import make_view
     from kernelwright.tuning import tune as run_tuning
 
@@ -69,41 +69,16 @@ def tune(
             raise
     report = _write_report(record)
     if as_json:
-        typer.echo(json.dumps(as_plain(record), indent=1))
+        typer.echo(json.dumps(_facts(record), indent=1))
         return
     _print_results(console, record, report)
 
 
-def parse_seconds(text: str) -> float:
-    """Seconds of `90`, `60s`, `5m`, `1h` or `1m30s`. Raises UsageError."""
-    from kernelwright.errors import UsageError
-
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", text.strip().lower())
-    if match is None or not any(match.groups()):
-        raise UsageError(f"a budget is written as 60s, 5m or 1h; got {text!r}")
-    hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return 3600 * hours + 60 * minutes + seconds
-
-
-def as_plain(record: RunRecord) -> dict[str, Any]:
+def _facts(record: RunRecord) -> dict[str, Any]:
     """The record as what JSON knows."""
-    import dataclasses
-    import math
+    from kernelwright.files import as_plain
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {str(name): plain(one) for name, one in value.items()}
-        if isinstance(value, list | tuple):
-            return [plain(one) for one in value]
-        if isinstance(value, Path):
-            return str(value)
-        if isinstance(value, float) and not math.isfinite(value):
-            return None
-        return value
-
-    result: dict[str, Any] = plain(dataclasses.asdict(record))
-    result["artifacts"], result["failures"] = record.artifacts, record.failures
-    return result
+    return {**as_plain(record), "artifacts": record.artifacts, "failures": record.failures}
 
 
 def _write_report(record: RunRecord) -> Path:

@@ -17,6 +17,7 @@ from torch import Tensor
 from kernelwright.errors import KernelwrightError
 from kernelwright.errors import UnsupportedCallError
 from kernelwright.errors import UsageError
+from kernelwright.files import as_plain
 from kernelwright.ops import OperatorSpec
 from kernelwright.ops import parse_dtype
 from kernelwright.ops import Workload
@@ -257,7 +258,7 @@ class Session:
         except KernelwrightError as error:
             return {"error": str(error)}
         fields = ("implementation", "backend", "tier", "because", "configuration")
-        return {name: _plain(getattr(explanation, name)) for name in fields}
+        return {name: as_plain(getattr(explanation, name)) for name in fields}
 
     def _rounds(self, message: Mapping[str, Any]) -> dict[str, Any]:
         rounds = run_rounds(
@@ -282,12 +283,6 @@ def _said(error: BaseException) -> str:
     text = str(error).strip()
     first = text.splitlines()[0] if text else ""
     return f"{type(error).__name__}: {first}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 def main() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Mapping
-from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
-from enum import Enum
+from statistics import geometric_mean
 from typing import Any
 
+from kernelwright.files import as_plain
 from kernelwright.referee._verdict import Comparison
 from kernelwright.referee._verdict import Contest
 from kernelwright.referee._verdict import Mode
@@ -123,7 +121,7 @@ class BenchReport:
             rows = [row for row in self.rows if (row.operator, row.dtype) == (operator, dtype)]
             better = [row.better.ratio for row in rows if row.better]
             if better:
-                found.append(GeometricMean(operator, dtype, "better", _mean(better), len(better)))
+                found.append(GeometricMean(operator, dtype, "better", geometric_mean(better), len(better)))
             for name in dict.fromkeys(peer.name for row in rows for peer in row.peers):
                 ratios = [
                     peer.contest.ratio
@@ -132,7 +130,7 @@ class BenchReport:
                     if peer.name == name and peer.contest
                 ]
                 if ratios:
-                    found.append(GeometricMean(operator, dtype, name, _mean(ratios), len(ratios)))
+                    found.append(GeometricMean(operator, dtype, name, geometric_mean(ratios), len(ratios)))
         return tuple(found)
 
     def as_dict(self) -> dict[str, Any]:
@@ -157,22 +155,3 @@ class BenchReport:
                 **{regime.value: text for regime, text in REGIME_MEANING.items()},
             },
         }
-
-
-def as_plain(value: Any) -> Any:
-    """Dataclasses, mappings, sequences and enumerations as what JSON knows; NaN and infinity as None."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {part.name: as_plain(getattr(value, part.name)) for part in dataclasses.fields(value)}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {str(as_plain(key)): as_plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, frozenset, set)):
-        return [as_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
-
-
-def _mean(ratios: Sequence[float]) -> float:
-    return math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))

@@ -4,7 +4,6 @@ from kernelwright.report._format import bandwidth
 from kernelwright.report._format import configuration
 from kernelwright.report._format import duration
 from kernelwright.report._format import elapsed
-from kernelwright.report._format import geometric_mean
 from kernelwright.report._format import NOT_KNOWN
 from kernelwright.report._format import percent
 from kernelwright.report._format import ratio
@@ -26,7 +25,6 @@ __all__ = [
     "configuration",
     "duration",
     "elapsed",
-    "geometric_mean",
     "locate",
     "percent",
     "ratio",

@@ -7,7 +7,6 @@ rates are decimal (GB/s, GFLOP/s), those of sizes binary (KiB, MiB).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -90,14 +89,6 @@ def ratio(value: float | None, interval: Sequence[float] | None = None) -> str:
     low, high = interval
     upper = f"{high:.{decimals}f}" if math.isfinite(high) else "∞"
     return f"{text} [{low:.{decimals}f}, {upper}]"
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """The mean of ratios. Raises ValueError when there is none, or one that is not positive."""
-    logs = [math.log(value) for value in values]
-    if not logs:
-        raise ValueError("the mean of no ratios is not defined")
-    return math.exp(math.fsum(logs) / len(logs))
 
 
 def configuration(values: Mapping[str, Any] | None, default: Mapping[str, Any] | None = None) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
@@ -13,6 +12,7 @@ from typing import Any
 from kernelwright import settings
 from kernelwright.errors import FileFormatError
 from kernelwright.errors import UnknownNameError
+from kernelwright.files import as_plain
 from kernelwright.search import Event
 from kernelwright.search import read_journal
 
@@ -61,7 +61,7 @@ class EvaluationRecord:
         """Geometric mean of the ratios: what the search maximises; None without times."""
         if not self.passed or not self.ratios:
             return None
-        return math.exp(sum(map(math.log, self.ratios.values())) / len(self.ratios))
+        return statistics.geometric_mean(self.ratios.values())
 
 
 @dataclass
@@ -255,16 +255,4 @@ def run_ids(runs: Path | None = None) -> list[str]:
 
 def contest_dict(contest: Any, stage: str) -> dict[str, Any]:
     """A contest of the referee as plain values, with the stage it was held in."""
-    import dataclasses
-
-    return {**_plain(dataclasses.asdict(contest)), "stage": stage}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
-    if isinstance(value, str):
-        return str(value)
-    return value
+    return {**as_plain(contest, finite=False), "stage": stage}
