@@ -34,6 +34,8 @@ constexpr int kUnroll = 8;
 constexpr int64_t kBlock = 512;  // a multiple of kUnroll * sizeof(vec) in every tier
 // Source and destination at the same offset in a page make each load wait for a store that it does not need.
 constexpr int64_t kSkew = 1024;
+// Hardware prefetchers leave some of the memory's bandwidth unused, the more so at the edges of pages.
+constexpr int64_t kAhead = 2048;
 static_assert(kBlock % (kUnroll * sizeof(vec)) == 0, "a block is whole vectors");
 
 struct Part {
@@ -55,6 +57,10 @@ static inline void pass(const Part &part) {
   char *out = part.begin + kReads * (part.stream_bytes + kSkew);
   for (int64_t at = 0; at < part.stream_bytes; at += kUnroll * (int64_t)sizeof(vec)) {
     vec value[kUnroll];
+    for (int line = 0; line < kUnroll * (int)sizeof(vec); line += 64) {
+      __builtin_prefetch(a + at + kAhead + line, 0, 3);
+      if constexpr (kReads == 2) __builtin_prefetch(b + at + kAhead + line, 0, 3);
+    }
     for (int i = 0; i < kUnroll; ++i) value[i] = ((const vec *)(a + at))[i];
     if constexpr (kReads == 2) {
       for (int i = 0; i < kUnroll; ++i) value[i] = combine(value[i], ((const vec *)(b + at))[i]);
