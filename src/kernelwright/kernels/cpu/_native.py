@@ -41,7 +41,6 @@ from kernelwright.kernels.cpu._operators import SCALARS
 from kernelwright.kernels.cpu._operators import TENSORS
 from kernelwright.space import Space
 
-
 #: From this size on, glibc maps new pages for every allocation, whatever was freed before
 #: (DEFAULT_MMAP_THRESHOLD_MAX).
 _MAPPED_BYTES = 32 << 20
