@@ -113,3 +113,14 @@ def test_bad_input_ends_with_the_nearest_names_and_code_2(words, text, tmp_path,
     assert text in result.stderr
     assert "Traceback" not in result.output
     assert not (tmp_path / "x.json").exists()
+
+
+def test_json_is_strict_where_an_interval_has_no_end():
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    evidence = {"contests": [{"ratio": 1.5, "interval": [0.0, float("inf")]}]}
+    winners.store(winners.Record("rms_norm", "open", winners.this_machine(), "cpu", {}, {}, evidence))
+    (shown,) = json.loads(run("show", "rms_norm", "open", "--json").stdout, parse_constant=refuse)
+    assert shown["evidence"]["contests"][0]["interval"] == [0.0, None]
+    assert "open" in run("list").stdout

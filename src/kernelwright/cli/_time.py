@@ -14,7 +14,9 @@ def parse_seconds(text: str) -> float:
 
     match = _TIME.fullmatch(text.strip().lower())
     if match is None or not any(match.groups()):
-        raise UsageError(f"budget {text!r}: expected a time such as 500ms, 2s or 1min, 5m, 1h or 1m30s")
+        raise UsageError(
+            f"a budget is written as 60s, 5m or 1h; got {text!r} (500ms, 2s or 1min and 1m30s are times, too)"
+        )
     hours, minutes, seconds, unit = match.groups()
     factor = 1e-3 if unit == "ms" else 1.0
     return 3600 * float(hours or 0) + 60 * float(minutes or 0) + factor * float(seconds or 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ def list_(
     shelves = [shelf for shelf in winners.shelves() if operator in (None, shelf.operator)]
     records = [record for shelf in shelves for record in shelf.records]
     if as_json:
-        typer.echo(json.dumps([{**one.as_dict(), "ignored": _ignored(one)} for one in records], indent=1))
+        typer.echo(_as_json(records))
     else:
         for one in records:
             reason = _ignored(one)
@@ -67,7 +68,7 @@ def show(
         known = {one.bucket for one in winners.all_records(operator)}
         raise UnknownNameError(f"bucket of {operator}", bucket, known)
     if as_json:
-        typer.echo(json.dumps([{**one.as_dict(), "ignored": _ignored(one)} for one in records], indent=1))
+        typer.echo(_as_json(records))
         return
     if not records:
         typer.echo(
@@ -134,6 +135,13 @@ def forget(
     machines = {one.machine for one in records}
     count = sum(winners.forget(operator, bucket, machine) for machine in sorted(machines))
     typer.echo(f"{count} winner{'' if count == 1 else 's'} of {operator} forgotten")
+
+
+def _as_json(records: Iterable[Record]) -> str:
+    from kernelwright.files import as_plain
+
+    listed = [{**as_plain(one), "ignored": _ignored(one)} for one in records]
+    return json.dumps(listed, indent=1, allow_nan=False)
 
 
 def _known(operator: str) -> None:
