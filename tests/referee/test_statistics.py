@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -147,3 +150,8 @@ def test_a_timing_summarises_its_samples() -> None:
     assert found.p05_ns < found.median_ns < found.p95_ns
     with pytest.raises(ValueError, match="at least one"):
         timing([])
+
+
+def test_who_only_measures_does_not_pay_for_scipy() -> None:
+    program = "import sys, kernelwright.referee; sys.exit('scipy.stats' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
