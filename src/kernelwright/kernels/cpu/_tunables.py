@@ -41,7 +41,7 @@ def _rows(parallel_kib: int, **own: Parameter) -> Space:
 
 
 SPACES: Mapping[str, Space] = {
-    "rms_norm": _rows(256, accumulators=choice([1, 2, 4, 8], default=4), prefetch_weight=choice([1, 0])),
+    "rms_norm": _rows(256, prefetch_weight=choice([1, 0])),
     "softmax": _rows(96),
     "silu_and_mul": _rows(144, piece=choice([1024, 2048, 4096, 16384], default=4096, log=True)),
 }

@@ -8,11 +8,7 @@
 #include "kw/math.h"
 #include "kw/rows.h"
 
-// Independent chains of the sum of squares over a row on its own; one would wait for each addition.
-#ifndef KW_ACCUMULATORS
-#define KW_ACCUMULATORS 4
-#endif
-// Pairs of vectors per step of the joint loop, and its chains.
+// Pairs of vectors per step, and independent chains of the sum of squares; one would wait for each addition.
 #ifndef KW_UNROLL
 #define KW_UNROLL 2
 #endif
@@ -45,29 +41,31 @@ inline void add_squares<bf16>(Pair *sum, Unit<bf16> unit) {
 }
 #endif
 
-template <int kChains>
-float total(const Pair (&sums)[kChains]) {
-  vf all = {};
-  for (const Pair &pair : sums) all += pair.a + pair.b;
-  return sum_lanes(all);
-}
-
-// The sum of squares of the first row; meanwhile the weight is on its way.
+// The sum of the squares of a row: element by element into the same chain, whoever walks over the row, so
+// that its bits do not depend on how rows are shared out over threads.
 template <class T>
-float sum_of_squares(const T *x, const T *weight, int64_t width) {
-  Pair sums[KW_ACCUMULATORS] = {};
-  int64_t i = 0;
-  for (; i + KW_ACCUMULATORS * kStep <= width; i += KW_ACCUMULATORS * kStep) {
+struct Squares {
+  Pair sums[KW_UNROLL] = {};
+
+  void add(int chain, const T *from) { add_squares<T>(&sums[chain], load_unit(from)); }
+
+  // What is left of `x` from the element `i` on, a multiple of KW_UNROLL * kStep; `step(i)` before each pair.
+  template <class Step>
+  float finish(const T *x, int64_t i, int64_t width, Step step) {
+    for (; i + KW_UNROLL * kStep <= width; i += KW_UNROLL * kStep) {
 #pragma GCC unroll 8
-    for (int k = 0; k < KW_ACCUMULATORS; ++k) {
-      if (KW_PREFETCH_WEIGHT) prefetch_step<1>(weight + i + k * kStep);
-      add_squares<T>(&sums[k], load_unit(x + i + k * kStep));
+      for (int k = 0; k < KW_UNROLL; ++k) {
+        step(i + k * kStep);
+        add(k, x + i + k * kStep);
+      }
     }
+    for (; i + kStep <= width; i += kStep) add(0, x + i);
+    if (i < width) add_squares<T>(&sums[0], load_unit_part(x + i, (int)(width - i), T{}));
+    vf all = {};
+    for (const Pair &pair : sums) all += pair.a + pair.b;
+    return sum_lanes(all);
   }
-  for (; i + kStep <= width; i += kStep) add_squares<T>(&sums[0], load_unit(x + i));
-  if (i < width) add_squares<T>(&sums[0], load_unit_part(x + i, (int)(width - i), T{}));
-  return total(sums);
-}
+};
 
 inline Pair scaled(Pair x, Pair weight, vf factor) {
   return Pair{x.a * factor * weight.a, x.b * factor * weight.b};
@@ -77,35 +75,41 @@ inline Pair scaled(Pair x, Pair weight, vf factor) {
 template <bool kStream, bool kNext, class T>
 float normalise(const T *x, const T *weight, T *y, int64_t width, float rstd, const T *next) {
   const vf factor = splat(rstd);
-  Pair sums[KW_UNROLL] = {};
   const auto part = [&](int64_t at, int count) {
-    if constexpr (kNext) add_squares<T>(&sums[0], load_unit_part(next + at, count, T{}));
     store_part(y + at, scaled(load_part(x + at, count, T{}), load_part(weight + at, count, T{}), factor),
                count);
   };
-  const auto step = [&](int chain, int64_t at) {
-    if constexpr (kNext) {
-      prefetch_step<KW_PREFETCH_BYTES>(next + at);
-      add_squares<T>(&sums[chain], load_unit(next + at));
-    }
+  const auto step = [&](int64_t at) {
     put<kStream>(y + at, scaled(load(x + at), load(weight + at), factor));
   };
-  int64_t i = kStream ? stream_head(y, width) : 0;
-  if (i > 0) part(0, (int)i);
+  Squares<T> squares;
+  const int64_t head = kStream ? stream_head(y, width) : 0;
+  if (head > 0) part(0, (int)head);
+  int64_t i = head;
   for (; i + KW_UNROLL * kStep <= width; i += KW_UNROLL * kStep) {
 #pragma GCC unroll 8
-    for (int k = 0; k < KW_UNROLL; ++k) step(k, i + k * kStep);
+    for (int k = 0; k < KW_UNROLL; ++k) {
+      if constexpr (kNext) {
+        const T *from = next + (i - head) + k * kStep;
+        prefetch_step<KW_PREFETCH_BYTES>(from);
+        squares.add(k, from);
+      }
+      step(i + k * kStep);
+    }
   }
-  for (; i + kStep <= width; i += kStep) step(0, i);
+  const int64_t walked = i - head;
+  for (; i + kStep <= width; i += kStep) step(i);
   if (i < width) part(i, (int)(width - i));
-  return total(sums);
+  return kNext ? squares.finish(next, walked, width, [](int64_t) {}) : 0.0f;
 }
 
 template <bool kStream, class T>
 void rms_norm_rows(const T *x, int64_t x_stride, const T *weight, T *y, int64_t y_stride, int64_t rows,
                    int64_t width, float eps) {
   const float inverse_width = 1.0f / (float)width;
-  float squares = sum_of_squares(x, weight, width);
+  float squares = Squares<T>().finish(x, 0, width, [&](int64_t at) {
+    if (KW_PREFETCH_WEIGHT) prefetch_step<1>(weight + at);
+  });
   for (int64_t row = 0; row < rows; ++row, x += x_stride, y += y_stride) {
     const float rstd = 1.0f / sqrtf(squares * inverse_width + eps);
     if (row + 1 < rows)
