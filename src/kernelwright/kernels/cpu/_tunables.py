@@ -17,13 +17,13 @@ _KIB = 1 << 10
 _MIB = 1 << 20
 
 
-def _rows(parallel_kib: int, **own: Parameter) -> Space:
-    """The space of a row-wise kernel; `parallel_kib` is the default threshold of its threads."""
+def _rows(*, unroll: int, parallel_kib: int, **own: Parameter) -> Space:
+    """The space of a row-wise kernel, with two of its defaults; `parallel_kib` is the threshold of threads."""
     thresholds = sorted({parallel_kib, 64, 128, 256, 1024})
     return Space(
         {
             **own,
-            "unroll": choice([1, 2, 3, 4], default=2),
+            "unroll": choice([1, 2, 3, 4], default=unroll),
             "prefetch_bytes": choice([0, 256, 512, 1024, 2048, 4096], default=1024),
             "stream_bytes": choice(
                 [1 * _MIB, 8 * _MIB, 32 * _MIB, 128 * _MIB, 1 << 40], default=8 * _MIB, log=True
@@ -41,7 +41,9 @@ def _rows(parallel_kib: int, **own: Parameter) -> Space:
 
 
 SPACES: Mapping[str, Space] = {
-    "rms_norm": _rows(256, prefetch_weight=choice([1, 0])),
-    "softmax": _rows(96),
-    "silu_and_mul": _rows(144, piece=choice([1024, 2048, 4096, 16384], default=4096, log=True)),
+    "rms_norm": _rows(unroll=4, parallel_kib=256, prefetch_weight=choice([1, 0])),
+    "softmax": _rows(unroll=2, parallel_kib=96),
+    "silu_and_mul": _rows(
+        unroll=2, parallel_kib=144, piece=choice([1024, 2048, 4096, 16384], default=4096, log=True)
+    ),
 }

@@ -10,7 +10,7 @@
 
 // Pairs of vectors per step, and independent chains of the sum of squares; one would wait for each addition.
 #ifndef KW_UNROLL
-#define KW_UNROLL 2
+#define KW_UNROLL 4
 #endif
 // 1: the first pass over the first row asks for the weight, as a model of many layers finds each one in no
 // cache.
@@ -47,11 +47,13 @@ template <class T>
 struct Squares {
   Pair sums[KW_UNROLL] = {};
 
-  void add(int chain, const T *from) { add_squares<T>(&sums[chain], load_unit(from)); }
+  __attribute__((always_inline)) void add(int chain, const T *from) {
+    add_squares<T>(&sums[chain], load_unit(from));
+  }
 
   // What is left of `x` from the element `i` on, a multiple of KW_UNROLL * kStep; `step(i)` before each pair.
   template <class Step>
-  float finish(const T *x, int64_t i, int64_t width, Step step) {
+  __attribute__((always_inline)) float finish(const T *x, int64_t i, int64_t width, Step step) {
     for (; i + KW_UNROLL * kStep <= width; i += KW_UNROLL * kStep) {
 #pragma GCC unroll 8
       for (int k = 0; k < KW_UNROLL; ++k) {
