@@ -119,5 +119,13 @@ class SpaceError(KernelwrightError, ValueError):
     """A search space or configuration that makes no sense; the text names the parameter or constraint."""
 
 
+class UnreadableError(KernelwrightError):
+    """A file of ours that may be whole, but that the system does not let be read now."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        super().__init__(f"{path} cannot be read now ({reason}); check its permissions and the disk, try again")
+
+
 class UsageError(KernelwrightError, ValueError):
     """A call or command line that makes no sense; the text says what would."""

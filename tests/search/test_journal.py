@@ -13,6 +13,7 @@ import pytest
 
 from kernelwright.errors import FileFormatError
 from kernelwright.errors import JournalBusyError
+from kernelwright.errors import UnreadableError
 from kernelwright.search import Journal
 from kernelwright.search import read_journal
 
@@ -156,3 +157,25 @@ def test_reading_changes_nothing_on_disk(path: Path) -> None:
     before = path.read_bytes()
     read_journal(path)
     assert path.read_bytes() == before
+
+
+def test_a_journal_that_cannot_be_read_now_is_left_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    with Journal(path, create=True) as journal:
+        journal.append("asked", {"number": 1})
+    real = sqlite3.connect
+
+    def locked(target: object, **options: object) -> sqlite3.Connection:
+        if "mode=ro" in str(target):
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return real(target, **options)  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr(sqlite3, "connect", locked)
+    with pytest.raises(UnreadableError, match="try again"):
+        Journal(path)
+    monkeypatch.undo()
+    assert [event.kind for event in read_journal(path)] == ["asked"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -16,6 +17,21 @@ from typing import Any
 from kernelwright import files
 from kernelwright.errors import FileFormatError
 from kernelwright.errors import JournalBusyError
+from kernelwright.errors import UnreadableError
+
+#: What SQLite says of a file that may be whole, but cannot be read now.
+_PASSING = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+    }
+)
 
 SCHEMA = "kernelwright-journal"
 VERSION = 1
@@ -45,7 +61,8 @@ class Journal:
     When `append` returns, the event survives `kill -9` of the process. (A power cut may take the last few;
     the file stays whole: WAL, synchronous=NORMAL.)
 
-    Raises JournalBusyError when another process writes it; FileFormatError when it is cut short, corrupt or
+    Raises JournalBusyError when another process writes it; UnreadableError when the system does not let it
+    be read now, which changes nothing; FileFormatError when it is cut short, corrupt or
     of another schema, after renaming it out of the way; FileNotFoundError when it is not there and not to be
     created.
     """
@@ -103,7 +120,7 @@ class Journal:
 def read_journal(path: Path) -> list[Event]:
     """All events of a journal, also while another process writes it. Changes nothing on disk.
 
-    Raises FileNotFoundError, and FileFormatError when it is cut short, corrupt or of another schema.
+    Raises FileNotFoundError, UnreadableError, and FileFormatError when it is cut short, corrupt or of another schema.
     """
     if not path.exists():
         raise FileNotFoundError(f"there is no journal at {path}")
@@ -129,31 +146,36 @@ def _take_lock(path: Path) -> Any:
 def _read(path: Path) -> list[Event]:
     if path.stat().st_size == 0 and not path.with_name(path.name + "-wal").exists():
         raise FileFormatError(path, "the journal is empty")
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        meta = dict(connection.execute("SELECT name, value FROM meta"))
-        if meta.get("schema") != SCHEMA:
-            raise FileFormatError(path, f"expected schema {SCHEMA!r}, found {meta.get('schema')!r}")
-        if meta.get("version") != str(VERSION):
-            raise FileFormatError(
-                path, f"journal version {meta.get('version')}; this release reads version {VERSION}"
-            )
-        (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        if state != "ok":
-            raise FileFormatError(path, f"the journal is corrupt ({state})")
-        rows = connection.execute("SELECT number, at, kind, body FROM events ORDER BY number").fetchall()
-        events = [Event(number, at, kind, json.loads(body)) for number, at, kind, body in rows]
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+            events = _events_in(connection, path)
     except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF in _PASSING:
+            raise UnreadableError(path, str(error)) from error
         raise FileFormatError(
             path, f"the journal is cut short, corrupt or not a journal ({error})"
         ) from error
     except json.JSONDecodeError as error:
         raise FileFormatError(path, f"the journal holds an event that is not JSON ({error})") from error
-    finally:
-        connection.close()
     if [event.number for event in events] != list(range(1, len(events) + 1)):
         raise FileFormatError(path, "the journal has gaps: events are missing")
     return events
+
+
+def _events_in(connection: sqlite3.Connection, path: Path) -> list[Event]:
+    meta = dict(connection.execute("SELECT name, value FROM meta"))
+    if meta.get("schema") != SCHEMA:
+        raise FileFormatError(path, f"expected schema {SCHEMA!r}, found {meta.get('schema')!r}")
+    if meta.get("version") != str(VERSION):
+        raise FileFormatError(
+            path, f"journal version {meta.get('version')}; this release reads version {VERSION}"
+        )
+    (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if state != "ok":
+        raise FileFormatError(path, f"the journal is corrupt ({state})")
+    rows = connection.execute("SELECT number, at, kind, body FROM events ORDER BY number").fetchall()
+    return [Event(number, at, kind, json.loads(body)) for number, at, kind, body in rows]
 
 
 def _set_aside(path: Path) -> Path:

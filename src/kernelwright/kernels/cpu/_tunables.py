@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 
 def _rows(*, unroll: int, parallel_kib: int, **own: Parameter) -> Space:
-    """The space of a row-wise kernel, with two of its defaults; `parallel_kib` is the threshold of threads."""
+    """The space of a row-wise kernel, with two defaults; `parallel_kib` is the threshold of threads."""
     thresholds = sorted({parallel_kib, 64, 128, 256, 1024})
     return Space(
         {
