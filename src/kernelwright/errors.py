@@ -124,7 +124,9 @@ class UnreadableError(KernelwrightError):
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
-        super().__init__(f"{path} cannot be read now ({reason}); check its permissions and the disk, try again")
+        super().__init__(
+            f"{path} cannot be read now ({reason}); check its permissions and the disk, try again"
+        )
 
 
 class UsageError(KernelwrightError, ValueError):

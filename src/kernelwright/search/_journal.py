@@ -120,7 +120,8 @@ class Journal:
 def read_journal(path: Path) -> list[Event]:
     """All events of a journal, also while another process writes it. Changes nothing on disk.
 
-    Raises FileNotFoundError, UnreadableError, and FileFormatError when it is cut short, corrupt or of another schema.
+    Raises FileNotFoundError, UnreadableError, and FileFormatError when it is cut short, corrupt or of another
+    schema.
     """
     if not path.exists():
         raise FileNotFoundError(f"there is no journal at {path}")
