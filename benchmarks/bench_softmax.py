@@ -9,19 +9,11 @@ import torch
 
 import kernelwright as kw
 from kernelwright.referee import assert_within_budget
-from kernelwright.referee import Benchmark
 from kernelwright.referee import do_bench
 from kernelwright.referee import gigabytes_per_second
 from kernelwright.referee import perf_report
-
-ALL_BACKENDS = [
-    ("cpu", "Kernelwright", ("orange", "-")),
-    ("torch", "PyTorch", ("green", "-")),
-]
-
-
-def get_supported_backends() -> list[tuple[str, str, tuple[str, str]]]:
-    return [one for one in ALL_BACKENDS if kw.is_backend_available(one[0])]
+from rows import create_benchmark_config
+from rows import DTYPES
 
 
 def reference_softmax(x: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
@@ -33,26 +25,7 @@ def reference_softmax(x: torch.Tensor, *, out: torch.Tensor | None = None) -> to
 kw.register_impl("softmax", "torch")(reference_softmax)
 
 
-def create_benchmark_config(dtype: torch.dtype, width: int) -> Benchmark | None:
-    available = get_supported_backends()
-    if not available:
-        return None
-    backends, names, styles = zip(*available, strict=True)
-    dtype_name = str(dtype).removeprefix("torch.")
-    return Benchmark(
-        x_names=["M"],
-        x_vals=[1, 32, 512, 4096],
-        line_arg="backend",
-        line_vals=list(backends),
-        line_names=list(names),
-        styles=list(styles),
-        ylabel="GB/s",
-        plot_name=f"softmax-N{width}-{dtype_name}-GBps",
-        args={"dtype": dtype, "N": width},
-    )
-
-
-@perf_report([create_benchmark_config(dtype, 4096) for dtype in (torch.bfloat16, torch.float32)])
+@perf_report([create_benchmark_config("softmax", dtype, 4096) for dtype in DTYPES])
 def bench_softmax(M: int, backend: str, dtype: torch.dtype, N: int) -> float:
     torch.manual_seed(0)
     arguments = {"x": 2 * torch.randn(M, N).to(dtype)}

@@ -150,17 +150,5 @@ int32_t run(const kw_call *call, const void *x_buffer, const void *weight_buffer
 }  // namespace
 
 KW_EXPORT int32_t kw_rms_norm(const kw_call *call, const void *x, const void *weight, void *y) {
-  if (call->abi_version != KW_ABI_VERSION || call->tensors != 3) return KW_ABI_MISMATCH;
-  const int32_t dtype = call->tensor[0].dtype;
-  if (call->tensor[1].dtype != dtype || call->tensor[2].dtype != dtype) return KW_UNSUPPORTED_DTYPE;
-  switch (dtype) {
-    case KW_F32:
-      return run<float>(call, x, weight, y);
-    case KW_BF16:
-      return run<bf16>(call, x, weight, y);
-    case KW_F16:
-      return run<f16>(call, x, weight, y);
-    default:
-      return KW_UNSUPPORTED_DTYPE;
-  }
+  return by_dtype(call, 3, [&](auto element) { return run<decltype(element)>(call, x, weight, y); });
 }

@@ -88,17 +88,5 @@ int32_t run(const kw_call *call, const void *x_buffer, void *y_buffer) {
 }  // namespace
 
 KW_EXPORT int32_t kw_silu_and_mul(const kw_call *call, const void *x, void *y) {
-  if (call->abi_version != KW_ABI_VERSION || call->tensors != 2) return KW_ABI_MISMATCH;
-  const int32_t dtype = call->tensor[0].dtype;
-  if (call->tensor[1].dtype != dtype) return KW_UNSUPPORTED_DTYPE;
-  switch (dtype) {
-    case KW_F32:
-      return run<float>(call, x, y);
-    case KW_BF16:
-      return run<bf16>(call, x, y);
-    case KW_F16:
-      return run<f16>(call, x, y);
-    default:
-      return KW_UNSUPPORTED_DTYPE;
-  }
+  return by_dtype(call, 2, [&](auto element) { return run<decltype(element)>(call, x, y); });
 }

@@ -45,6 +45,25 @@ static inline int thread_count(const kw_call *call, int64_t tasks, int64_t bytes
   return fewer < most ? (int)fewer : most;
 }
 
+// run(T{}) for the element type that all tensors of the call have in common.
+template <class Run>
+static inline int32_t by_dtype(const kw_call *call, int tensors, Run run) {
+  if (call->abi_version != KW_ABI_VERSION || call->tensors != tensors) return KW_ABI_MISMATCH;
+  const int32_t dtype = call->tensor[0].dtype;
+  for (int i = 1; i < tensors; ++i)
+    if (call->tensor[i].dtype != dtype) return KW_UNSUPPORTED_DTYPE;
+  switch (dtype) {
+    case KW_F32:
+      return run(float{});
+    case KW_BF16:
+      return run(bf16{});
+    case KW_F16:
+      return run(f16{});
+    default:
+      return KW_UNSUPPORTED_DTYPE;
+  }
+}
+
 // Whether the output goes past the caches. Pages of a fresh output do not exist yet: the kernel zeroes each
 // when it is first touched, which leaves it in a cache, where plain stores find it; what costs then is the
 // number of pages, so large ones are asked for. (A refusal changes nothing but the time.)
