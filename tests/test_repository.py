@@ -87,6 +87,8 @@ def test_the_package_says_what_it_needs() -> None:
 
 def test_the_readme_has_both_commands_and_every_public_name() -> None:
     text = (ROOT / "README.md").read_text()
+    assert "@@" not in text
+    assert "$ kernelwright tune rms_norm" in text
     for command in ("make demo", "make test"):
         assert command in text
     page = text.partition("## The public API on one page")[2].partition("\n## ")[0]
