@@ -16,6 +16,8 @@ from kernelwright.dispatch._backends import register_backend
 from kernelwright.dispatch._backends import set_backend
 from kernelwright.dispatch._backends import use_backend
 from kernelwright.dispatch._call import Call
+from kernelwright.dispatch._call import dense_strides
+from kernelwright.dispatch._call import tensor_info
 from kernelwright.dispatch._call import TensorInfo
 from kernelwright.dispatch._dispatch import dispatch
 from kernelwright.dispatch._explain import explain
@@ -37,6 +39,7 @@ __all__ = [
     "announce",
     "backends",
     "clear_plans",
+    "dense_strides",
     "dispatch",
     "explain",
     "get_current_backend",
@@ -49,6 +52,7 @@ __all__ = [
     "register_impl",
     "set_backend",
     "spec",
+    "tensor_info",
     "use_backend",
 ]
 

@@ -11,7 +11,6 @@ from torch.nn import functional as F
 from kernelwright.dispatch import dispatch
 from kernelwright.dispatch import register_impl
 from kernelwright.ops._spec import Cost
-from kernelwright.ops._spec import itemsize
 from kernelwright.ops._spec import OperatorSpec
 from kernelwright.ops._spec import ROW_EDGE_SHAPES
 from kernelwright.ops._spec import rows_of
@@ -49,7 +48,7 @@ class RmsNormSpec(OperatorSpec):
     def cost(self, workload: Workload) -> Cost:
         """x and weight read, y written; a multiply-add and two multiplies an element."""
         rows, hidden = workload.sizes["rows"], workload.sizes["hidden"]
-        size = itemsize(workload.dtype)
+        size = workload.dtype.itemsize
         return Cost((rows + 1) * hidden * size, rows * hidden * size, 4 * rows * hidden)
 
     def sizes_of(self, x: Any, **_: Any) -> dict[str, int]:  # type: ignore[override]

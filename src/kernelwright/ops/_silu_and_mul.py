@@ -12,7 +12,6 @@ from kernelwright.dispatch import dispatch
 from kernelwright.dispatch import register_impl
 from kernelwright.errors import UsageError
 from kernelwright.ops._spec import Cost
-from kernelwright.ops._spec import itemsize
 from kernelwright.ops._spec import OperatorSpec
 from kernelwright.ops._spec import ROW_EDGE_SHAPES
 from kernelwright.ops._spec import rows_of
@@ -49,7 +48,7 @@ class SiluAndMulSpec(OperatorSpec):
     def cost(self, workload: Workload) -> Cost:
         """x read, y written; an exponential counts as one FLOP of about five an element."""
         elements = workload.sizes["rows"] * workload.sizes["intermediate"]
-        size = itemsize(workload.dtype)
+        size = workload.dtype.itemsize
         return Cost(2 * elements * size, elements * size, 5 * elements)
 
     def sizes_of(self, x: Any, **_: Any) -> dict[str, int]:  # type: ignore[override]

@@ -10,7 +10,6 @@ from torch import Tensor
 from kernelwright.dispatch import dispatch
 from kernelwright.dispatch import register_impl
 from kernelwright.ops._spec import Cost
-from kernelwright.ops._spec import itemsize
 from kernelwright.ops._spec import OperatorSpec
 from kernelwright.ops._spec import ROW_EDGE_SHAPES
 from kernelwright.ops._spec import rows_of
@@ -46,7 +45,7 @@ class SoftmaxSpec(OperatorSpec):
     def cost(self, workload: Workload) -> Cost:
         """x read, y written; an exponential counts as one FLOP of about five an element."""
         elements = workload.sizes["rows"] * workload.sizes["hidden"]
-        size = itemsize(workload.dtype)
+        size = workload.dtype.itemsize
         return Cost(elements * size, elements * size, 5 * elements)
 
     def sizes_of(self, x: Any, **_: Any) -> dict[str, int]:  # type: ignore[override]

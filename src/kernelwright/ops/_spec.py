@@ -194,11 +194,6 @@ class OperatorSpec(ABC):
         return self.workload(*sizes, dtype=parse_dtype(suffix) if suffix else dtype)
 
 
-def itemsize(dtype: torch.dtype) -> int:
-    """Bytes of one element."""
-    return torch.empty((), dtype=dtype).element_size()
-
-
 def rows_of(shape: torch.Size | tuple[int, ...]) -> int:
     """The product of all sizes but the last."""
     return math.prod(shape[:-1])

@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -47,15 +46,6 @@ class CallBlock(ctypes.Structure):
         ("scalar", ctypes.c_double * MAX_SCALARS),
         ("tensor", _Tensor * MAX_TENSORS),
     )
-
-
-class TensorLike(Protocol):
-    """What the description of a tensor needs: a torch tensor has it, and so has dispatch's TensorInfo."""
-
-    @property
-    def dtype(self) -> torch.dtype: ...
-    @property
-    def shape(self) -> Sequence[int]: ...
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from kernelwright.build import load
 from kernelwright.build import read_build_file
 from kernelwright.dispatch import announce
 from kernelwright.dispatch import Call
+from kernelwright.dispatch import tensor_info
 from kernelwright.dispatch import TensorInfo
 from kernelwright.errors import BackendUnavailableError
 from kernelwright.errors import KernelCallError
@@ -35,7 +36,6 @@ from kernelwright.kernels.cpu._abi import encode
 from kernelwright.kernels.cpu._abi import NativeCall
 from kernelwright.kernels.cpu._abi import STATUS_TEXT
 from kernelwright.kernels.cpu._operators import Layout
-from kernelwright.kernels.cpu._operators import output_shape
 from kernelwright.kernels.cpu._operators import PLANNERS
 from kernelwright.kernels.cpu._operators import SCALARS
 from kernelwright.kernels.cpu._operators import TENSORS
@@ -198,7 +198,7 @@ class BoundKernel:
         fresh = call.out is None and out.span * out.dtype.itemsize >= _MAPPED_BYTES
         block = encode(layout.views, layout.scalars, threads=settings.threads() or 0, fresh_output=fresh)
         self._function.argtypes = [ctypes.c_void_p] * (1 + len(layout.views))
-        allocate = _allocator(self.kernel.operator, call)
+        allocate = _allocator(call.tensors["x"], layout.shape)
         by_address = _by_address(self._function, block)
         failed = _raise_status(self.kernel.operator)
         run = _CLOSURES[len(layout.views)](by_address, failed, allocate)
@@ -212,19 +212,14 @@ def _call(operator: str, arguments: Mapping[str, Any], out: Tensor | None) -> Ca
     if unknown or missing:
         wrong = f"does not take {', '.join(sorted(unknown))}" if unknown else f"needs {', '.join(missing)}"
         raise UnsupportedCallError(operator, [("cpu", wrong)])
-    tensors = {name: _info(arguments[name]) for name in TENSORS[operator]}
+    tensors = {name: tensor_info(arguments[name], grad_enabled=False) for name in TENSORS[operator]}
     scalars = {name: arguments.get(name, default) for name, default in SCALARS[operator].items()}
-    return Call(operator, tensors, scalars, None if out is None else _info(out), False)
+    output = None if out is None else tensor_info(out, grad_enabled=False)
+    return Call(operator, tensors, scalars, output, False)
 
 
-def _info(tensor: Tensor) -> TensorInfo:
-    return TensorInfo(tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), "cpu", False)
-
-
-def _allocator(operator: str, call: Call) -> Callable[[Tensor], Tensor]:
+def _allocator(x: TensorInfo, shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
     """How the output is allocated: contiguous, in the dtype of x."""
-    x = call.tensors["x"]
-    shape = output_shape(operator, call.tensors)
     if shape == tuple(x.shape) and x.contiguous:
         return torch.empty_like
     dtype = x.dtype

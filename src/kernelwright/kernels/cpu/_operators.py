@@ -9,6 +9,7 @@ from typing import Any
 from typing import cast
 
 from kernelwright.dispatch import Call
+from kernelwright.dispatch import dense_strides
 from kernelwright.dispatch import TensorInfo
 from kernelwright.kernels.cpu._abi import as_rows
 from kernelwright.kernels.cpu._abi import DTYPE_CODES
@@ -17,26 +18,15 @@ from kernelwright.kernels.cpu._abi import View
 
 @dataclass(frozen=True)
 class Layout:
-    """A call as its kernel takes it: views in buffer order (the output last), and scalars."""
+    """A call as its kernel takes it: views in buffer order (the output last), scalars, the output's shape."""
 
     views: tuple[View, ...]
     scalars: tuple[float, ...]
+    shape: tuple[int, ...]
 
 
 #: Gives the layout of a call, or the reason why the native kernel does not take it.
 Planner = Callable[[Call], "Layout | str"]
-
-
-def output_info(call: Call, shape: tuple[int, ...], like: TensorInfo) -> TensorInfo:
-    """The output of a call: `out=` where given, else the contiguous tensor that is allocated."""
-    if call.out is not None:
-        return call.out
-    strides = []
-    step = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return TensorInfo(like.dtype, shape, tuple(reversed(strides)), like.device, False)
 
 
 def _rows(name: str, info: TensorInfo) -> View | str:
@@ -51,8 +41,10 @@ def _rows(name: str, info: TensorInfo) -> View | str:
     return view
 
 
-def _output(call: Call, shape: tuple[int, ...], like: TensorInfo) -> View | str:
-    info = output_info(call, shape, like)
+def _output(call: Call, shape: tuple[int, ...]) -> View | str:
+    """The output as rows: `out=` where given, else the contiguous tensor that is allocated."""
+    x = call.tensors["x"]
+    info = call.out or TensorInfo(x.dtype, shape, dense_strides(shape), x.device, False)
     view = _rows("out", info)
     if isinstance(view, View) and view.sizes[0] > 1 and view.strides[0] < view.sizes[1]:
         return "rows of out overlap"
@@ -69,28 +61,29 @@ def _plan_rms_norm(call: Call) -> Layout | str:
     row = (
         View(weight.dtype, weight.shape, (1,)) if dense else f"weight has stride {weight.strides[0]}, not one"
     )
-    views = [_rows("x", x), row, _output(call, tuple(x.shape), x)]
-    return _layout(views, (float(call.scalars["eps"]),))
+    return _layout(call, [_rows("x", x), row], tuple(x.shape), (float(call.scalars["eps"]),))
 
 
 def _plan_softmax(call: Call) -> Layout | str:
     x = call.tensors["x"]
-    return _layout([_rows("x", x), _output(call, tuple(x.shape), x)], ())
+    return _layout(call, [_rows("x", x)], tuple(x.shape))
 
 
 def _plan_silu_and_mul(call: Call) -> Layout | str:
     x = call.tensors["x"]
     if not x.shape or x.shape[-1] % 2:
         return f"the last dimension of x must be even; x has shape {tuple(x.shape)}"
-    shape = (*x.shape[:-1], x.shape[-1] // 2)
-    return _layout([_rows("x", x), _output(call, shape, x)], ())
+    return _layout(call, [_rows("x", x)], (*x.shape[:-1], x.shape[-1] // 2))
 
 
-def _layout(views: list[View | str], scalars: tuple[float, ...]) -> Layout | str:
+def _layout(
+    call: Call, inputs: list[View | str], shape: tuple[int, ...], scalars: tuple[float, ...] = ()
+) -> Layout | str:
+    views = [*inputs, _output(call, shape)]
     for view in views:
         if isinstance(view, str):
             return view
-    return Layout(tuple(cast("list[View]", views)), scalars)
+    return Layout(tuple(cast("list[View]", views)), scalars, shape)
 
 
 #: Tensors in buffer order, and scalars with their defaults: the operator's parameters, in its own order.
@@ -106,9 +99,3 @@ PLANNERS: Mapping[str, Planner] = {
     "softmax": _plan_softmax,
     "silu_and_mul": _plan_silu_and_mul,
 }
-
-
-def output_shape(operator: str, tensors: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of the operator's output for these tensors."""
-    shape = tuple(tensors["x"].shape)
-    return (*shape[:-1], shape[-1] // 2) if operator == "silu_and_mul" else shape

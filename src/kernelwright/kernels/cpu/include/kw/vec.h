@@ -133,19 +133,6 @@ static inline void put(T *to, Pair pair) {
     store(to, pair);
 }
 
-template <class T>
-static inline T narrow(float value);
-template <>
-inline float narrow<float>(float value) {
-  return value;
-}
-template <>
-inline bf16 narrow<bf16>(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, 4);
-  return bf16{(uint16_t)(bits >> 16)};
-}
-
 // Asks for what a step will read `kBytes` after `from`; 0: nothing.
 template <int kBytes, class T>
 static inline void prefetch_step(const T *from) {
