@@ -199,3 +199,22 @@ def test_a_negated_view_is_left_to_torch(scale):
             expected = X * weight
             torch.testing.assert_close(scale.call(X, weight), expected)
     assert scale.served == ["fast"] * 3 + ["torch"] * 3
+
+
+@pytest.mark.parametrize("first", [torch.no_grad, torch.inference_mode])
+def test_a_plan_made_without_gradients_does_not_serve_where_one_is_wanted(scale, first):
+    """The front's check sees requires_grad, but not whether gradients are switched on."""
+    x, w = torch.ones(2, 3, requires_grad=True), torch.ones(2, 3)
+    for _ in range(3):
+        with first():
+            scale.call(x, w)
+        assert scale.call(x, w).requires_grad
+    assert scale.served == ["fast", "torch"] * 3
+
+
+def test_a_native_kernel_does_not_serve_a_wanted_gradient_after_a_call_without_one():
+    x, w = torch.randn(4, 64, requires_grad=True), torch.ones(64)
+    for _ in range(3):
+        with torch.no_grad():
+            kw.ops.rms_norm(x, w)
+        assert kw.ops.rms_norm(x, w).requires_grad

@@ -104,8 +104,8 @@ def {operator.name}({signature.head()}):
 
 def _front_text(prefix: str, names: str, tensors: str, values: list[str]) -> str:
     """Serve the call from the entry used last or that of its shape: values by identity, tensors by check."""
-    known = [f"_kw_{index}" for index in range(len(values) + 2)]
-    pairs = zip([*values, "backend", "_kw_scope()"], known, strict=True)
+    known = [f"_kw_{index}" for index in range(len(values) + 3)]
+    pairs = zip([*values, "backend", "_kw_scope()", "_kw_grad()"], known, strict=True)
     same = " and ".join(f"{value} is {one}" for value, one in pairs)
     matches = f"{same} and _kw_check({tensors}) and not _kw_modes() and not _kw_extra"
     entry = f"_kw_check, _kw_plan, {', '.join(known)}"

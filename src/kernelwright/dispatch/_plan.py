@@ -106,7 +106,8 @@ def serve(
         tensors = [value for parameter, value in pairs if parameter.kind is Kind.TENSOR]
         others = [value for parameter, value in pairs if parameter.kind is not Kind.TENSOR]
         tensors += [] if out is None else [out]
-        table.keep(key, make_entry(plan.run, tensors, [*others, backend, _backends.scope()]))
+        state = [backend, _backends.scope(), torch.is_grad_enabled()]
+        table.keep(key, make_entry(plan.run, tensors, [*others, *state]))
     return result
 
 

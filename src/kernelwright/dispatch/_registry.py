@@ -98,7 +98,7 @@ class Operator:
         values = sum(one.kind is not Kind.TENSOR for one in self.signature.parameters)
         with self.lock:
             self.bound.clear()
-            self.namespace["_kw_table"] = Table(values + 2)
+            self.namespace["_kw_table"] = Table(values + 3)
 
 
 _operators: dict[str, Operator] = {}

@@ -37,7 +37,7 @@ class Table:
     """Entries for calls without an output and with one, and the exact plans.
 
     An entry holds a check that compares all tensors of a call with those it was made from (type, dtype,
-    device, sizes, strides, gradient, dispatch keys) in one call into torch, where the exact key takes ten
+    device, sizes, strides, requires_grad, dispatch keys) in one call into torch, where the exact key takes ten
     times as long.
     """
 
@@ -98,7 +98,10 @@ def make_entry(plan: Callable[..., Any], tensors: Sequence[Tensor], values: Sequ
 
 
 def make_check(tensors: Sequence[Tensor]) -> Callable[..., bool]:
-    """A check that holds for tensors like these, in this mode."""
+    """A check that holds for tensors like these.
+
+    It sees `requires_grad` but not whether gradients are switched on; an entry compares that as a value.
+    """
     # The check refuses one tensor given twice, so such calls take the exact key.
     if _guards is None or len({id(tensor) for tensor in tensors}) != len(tensors) or not tensors:
         return _no_check
