@@ -37,8 +37,8 @@ class Table:
     """Entries for calls without an output and with one, and the exact plans.
 
     An entry holds a check that compares all tensors of a call with those it was made from (type, dtype,
-    device, sizes, strides, requires_grad, dispatch keys) in one call into torch, where the exact key takes ten
-    times as long.
+    device, sizes, strides, requires_grad, dispatch keys) in one call into torch, where the exact key takes
+    ten times as long.
     """
 
     __slots__ = ("front", "lock", "never", "out_front", "out_shapes", "plans", "shapes")
