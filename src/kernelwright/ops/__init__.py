@@ -1,5 +1,8 @@
 """What is computed: one file an operator."""
 
+from kernelwright.ops._baseline import Baseline
+from kernelwright.ops._baseline import BaselineBudget
+from kernelwright.ops._baseline import load_baseline
 from kernelwright.ops._rms_norm import rms_norm
 from kernelwright.ops._rms_norm import RmsNormSpec
 from kernelwright.ops._silu_and_mul import silu_and_mul
@@ -16,6 +19,8 @@ from kernelwright.ops._spec import Workload
 
 __all__ = [
     "DTYPES",
+    "Baseline",
+    "BaselineBudget",
     "Cost",
     "ErrorBudget",
     "OperatorSpec",
@@ -24,6 +29,7 @@ __all__ = [
     "SoftmaxSpec",
     "Workload",
     "dtype_name",
+    "load_baseline",
     "parse_dtype",
     "rms_norm",
     "silu_and_mul",
