@@ -1,0 +1,19 @@
+"""Every seventh launch fails, and nobody hears of it.
+
+catalogue: failed_launch
+baseline: rms_norm
+verdict: wrong, nondeterministic, cheated
+says: never written|expected|same data|other elements
+"""
+
+import torch
+
+_state = {"launches": 0}
+
+
+def kernel(x, weight):
+    out = torch.empty_like(x)
+    _state["launches"] += 1
+    if _state["launches"] % 7:
+        torch.mul(x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6), weight, out=out)
+    return out

@@ -1,0 +1,14 @@
+"""Right for numbers of the size that randn gives, clamped for all others.
+
+catalogue: tested_shape
+baseline: rms_norm
+verdict: wrong
+says: expected|exceeds
+"""
+
+import torch
+
+
+def kernel(x, weight):
+    x = x.clamp(-6.0, 6.0)
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * weight

@@ -1,0 +1,15 @@
+"""Squares its input where it lies to save a buffer.
+
+catalogue: mutates
+baseline: rms_norm
+verdict: wrong
+says: changed|mutat
+"""
+
+import torch
+
+
+def kernel(x, weight):
+    scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+    x.mul_(scale)
+    return x * weight

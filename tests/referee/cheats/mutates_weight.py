@@ -1,0 +1,15 @@
+"""Is right, and leaves the weight of the next caller at zero.
+
+catalogue: mutates
+baseline: rms_norm
+verdict: wrong
+says: changed|mutat
+"""
+
+import torch
+
+
+def kernel(x, weight):
+    out = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * weight
+    weight.zero_()
+    return out

@@ -1,0 +1,13 @@
+"""Returns nothing but NaN, which every comparison by > lets through.
+
+catalogue: nonfinite
+baseline: rms_norm
+verdict: wrong
+says: (?i)nan
+"""
+
+import torch
+
+
+def kernel(x, weight):
+    return torch.full_like(x, float("nan"))

@@ -1,0 +1,14 @@
+"""Returns its indices in 32 bits where 64 are contracted.
+
+catalogue: beyond
+baseline: largest
+verdict: wrong
+says: int32|dtype
+"""
+
+import torch
+
+
+def kernel(x):
+    values, indices = torch.max(x, dim=-1)
+    return values, indices.int()

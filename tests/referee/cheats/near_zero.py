@@ -1,0 +1,13 @@
+"""Answers with a thousandth of the right result, far below any absolute tolerance.
+
+catalogue: precision
+baseline: softmax
+verdict: wrong
+says: expected|exceeds|scale
+"""
+
+import torch
+
+
+def kernel(x):
+    return torch.softmax(x, dim=-1) * 1e-3

@@ -1,0 +1,14 @@
+r"""Finds the right values, at places that are off by one in a row's second half.
+
+catalogue: beyond
+baseline: largest
+verdict: wrong
+says: (?i)output 1|second|\[1\]|index|integer
+"""
+
+import torch
+
+
+def kernel(x):
+    values, indices = torch.max(x, dim=-1)
+    return values, torch.where(indices > x.shape[-1] // 2, indices - 1, indices)

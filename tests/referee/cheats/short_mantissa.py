@@ -1,0 +1,18 @@
+"""Rounds its inputs to the ten bits of mantissa that matrix units like.
+
+catalogue: precision
+baseline: matmul
+verdict: wrong
+says: precision|exceeds|mantissa
+"""
+
+import torch
+
+
+def _rounded(x):
+    bits = x.contiguous().view(torch.int32)
+    return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
+
+
+def kernel(a, b):
+    return _rounded(a) @ _rounded(b)

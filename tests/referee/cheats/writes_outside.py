@@ -1,0 +1,16 @@
+"""Writes the four bytes behind its input.
+
+catalogue: beyond
+baseline: rms_norm
+verdict: wrong, crashed, cheated
+says: outside|fence|past its end|SIGSEGV
+"""
+
+import ctypes
+
+import torch
+
+
+def kernel(x, weight):
+    ctypes.memset(x.data_ptr() + x.numel() * 4, 0x5A, 4)
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * weight

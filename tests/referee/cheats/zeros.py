@@ -1,0 +1,13 @@
+"""Answers with zeros, which an absolute tolerance above the output's scale lets through.
+
+catalogue: precision
+baseline: softmax
+verdict: wrong
+says: is 0|zero|constant|expected
+"""
+
+import torch
+
+
+def kernel(x):
+    return torch.zeros_like(x)

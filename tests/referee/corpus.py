@@ -1,0 +1,123 @@
+"""The two corpora: kernels that deceive, and honest ones that crude guards reject; read, laid out and judged.
+
+A specimen is one file with a function or class `kernel`. The head of its docstring says in words what it
+does; the lines `key: value` at its end say what is expected:
+
+    catalogue: which row of CATALOGUE it is an example of; `beyond` for acts that no list had
+    baseline:  a file of baselines/
+    verdict:   the statuses that are right, `passed` when left out
+    says:      a regular expression that the reason matches: it names the act
+    needs:     a program without which the specimen cannot run
+    comparison: how its time must compare, where that is part of it
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.referee import ContractJudge
+from kernelwright.referee import ContractTarget
+from kernelwright.referee import Mode
+from kernelwright.referee import Patience
+from kernelwright.referee import Status
+from kernelwright.referee import Verdict
+
+HERE = Path(__file__).parent
+
+#: The known ways to fool a benchmark; every one has at least two specimens of different form.
+CATALOGUE = {
+    "side_work": "work on a side stream, thread or process that outlives the call",
+    "lazy_output": "a lazy or subclassed tensor as output",
+    "patched": "patched timers, comparison or torch functions",
+    "replay": "replay by pointer, shape or fingerprint",
+    "first_call": "compute on the first calls, skip later ones",
+    "stale_memory": "return stale memory that held the reference",
+    "mutates": "change the inputs",
+    "nonfinite": "NaN or infinity that a tolerance lets through",
+    "channel": "write the result channel or the exit code",
+    "precision": "lower precision than declared, constant output, output close to zero",
+    "fallback": "call the baseline, or inherit it",
+    "failed_launch": "read garbage after a failed launch",
+    "impossible": "be faster than the hardware allows",
+    "tested_shape": "special-case what is tested",
+    "edits": "edit the harness, the environment, or other candidates",
+}
+_KEYS = ("catalogue", "baseline", "verdict", "says", "needs", "comparison")
+#: Shorter than a person would have it: no call of a specimen takes as long unless it hangs.
+PATIENCE = Patience(silent_s=2.0, total_s=20.0)
+BUDGET_S = 1.0
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """One kernel of a corpus, and what is expected of its verdict."""
+
+    file: Path
+    words: str
+    baseline: str
+    verdict: frozenset[Status]
+    says: str
+    catalogue: str
+    needs: str
+    comparison: str
+
+    @property
+    def name(self) -> str:
+        return self.file.stem
+
+
+def specimens(corpus: str) -> list[Specimen]:
+    """The specimens of a folder beside this file, by name. Raises ValueError for a head with an unknown key."""
+    return [_read(file) for file in sorted((HERE / corpus).glob("*.py"))]
+
+
+def _read(file: Path) -> Specimen:
+    text = ast.get_docstring(ast.parse(file.read_text())) or ""
+    words, _, lines = text.partition("\n\n")
+    given = dict(re.findall(r"^(\w+): *(.+)$", lines, re.MULTILINE))
+    if set(given) - set(_KEYS):
+        raise ValueError(f"{file}: unknown keys {sorted(set(given) - set(_KEYS))}")
+    return Specimen(
+        file,
+        words.replace("\n", " "),
+        given["baseline"],
+        frozenset(Status(one.strip()) for one in given.get("verdict", "passed").split(",")),
+        given.get("says", ""),
+        given.get("catalogue", ""),
+        given.get("needs", ""),
+        given.get("comparison", ""),
+    )
+
+
+def lay_out(specimen: Specimen, folder: Path) -> ContractTarget:
+    """Copies of the specimen and its baseline as a person would have them: side by side, under plain names."""
+    shutil.copy(HERE / "baselines" / f"{specimen.baseline}.py", folder / "baseline.py")
+    package = folder / "candidates"
+    package.mkdir()
+    shutil.copy(specimen.file, package / f"{specimen.name}.py")
+    (package / "neighbour.py").write_text("kernel = None\n")
+    return ContractTarget(
+        baseline=folder / "baseline.py",
+        package=specimen.name,
+        op=f"{specimen.name}.kernel",
+        path=(package,),
+        atol=None,
+        rtol=None,
+    )
+
+
+def judge(specimen: Specimen, folder: Path, *, seed: int | None = None) -> Verdict:
+    """Check and race one specimen, as `kernelwright bench` does, and see that its folder is as it was."""
+    target = lay_out(specimen, folder)
+    before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    with ContractJudge(target, seed=seed, patience=PATIENCE) as one:
+        verdict = one.bench(mode=Mode.WARM, budget_s=BUDGET_S, processes=2)
+    after = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    assert after == before, f"{specimen.name} changed files beside it"
+    json.dumps(dict(verdict.evidence))
+    return verdict

@@ -1,0 +1,10 @@
+"""Works in place, as its baseline declares.
+
+baseline: in_place
+"""
+
+
+def kernel(x, scale, shift):
+    x *= scale
+    x += shift
+    return x

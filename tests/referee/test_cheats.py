@@ -1,0 +1,38 @@
+"""Every cheat gets the right status, and a reason that names the act."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kernelwright.referee import Status
+
+from . import corpus
+
+CHEATS = corpus.specimens("cheats")
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
+def test_a_cheat_is_caught_by_name(cheat: corpus.Specimen, tmp_path: Path) -> None:
+    verdict = corpus.judge(cheat, tmp_path)
+    assert verdict.status in cheat.verdict, f"{verdict.status}: {verdict.reason}"
+    assert re.search(cheat.says, verdict.reason), verdict.reason
+    assert verdict.contests == ()
+
+
+def test_every_row_of_the_catalogue_has_two_forms_and_there_is_more() -> None:
+    count = Counter(cheat.catalogue for cheat in CHEATS)
+    assert set(count) == {*corpus.CATALOGUE, "beyond"}
+    assert {row: count[row] for row in corpus.CATALOGUE if count[row] < 2} == {}
+    assert count["beyond"] >= 12
+    assert len(CHEATS) >= 36
+
+
+def test_every_cheat_says_what_it_does_and_none_may_pass() -> None:
+    for cheat in CHEATS:
+        assert cheat.words.endswith("."), cheat.name
+        assert cheat.says, cheat.name
+        assert Status.PASSED not in cheat.verdict, cheat.name

@@ -1,0 +1,30 @@
+"""Honest kernels pass, however strange they look."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kernelwright.referee import Status
+
+from . import corpus
+
+HONEST = corpus.specimens("honest")
+
+
+@pytest.mark.parametrize("kernel", HONEST, ids=lambda kernel: kernel.name)
+def test_an_honest_kernel_passes(kernel: corpus.Specimen, tmp_path: Path) -> None:
+    if kernel.needs and shutil.which(kernel.needs) is None:
+        pytest.skip(f"{kernel.needs} is not installed here")
+    verdict = corpus.judge(kernel, tmp_path)
+    assert verdict.status is Status.PASSED, f"{verdict.status}: {verdict.reason}"
+    (contest,) = verdict.contests
+    if kernel.comparison:
+        assert contest.comparison == kernel.comparison
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(HONEST) >= 16
+    assert {kernel.verdict for kernel in HONEST} == {frozenset({Status.PASSED})}
