@@ -104,7 +104,7 @@ def test_a_time_below_the_floor_is_refuted_with_both_times() -> None:
     floor = Floor(2_000_000.0, "moving 64 MiB through DRAM at 20.0 GB/s")
     assert floor.refuted_by(2_000_001.0) is None
     assert floor.refuted_by(1500.0) == (
-        "a call took 1.5 µs, but moving 64 MiB through DRAM at 20.0 GB/s takes 2 ms at least on this machine "
+        "a call took 1.5 µs, but moving 64 MiB through DRAM at 20.0 GB/s takes at least 2 ms here "
         "(a margin of 2 included)"
     )
 

@@ -45,8 +45,8 @@ class Floor:
         if not 0.0 < time_ns < self.ns:
             return None
         return (
-            f"a call took {_duration(time_ns)}, but {self.because} takes {_duration(self.ns)} at least on this "
-            f"machine (a margin of {MARGIN:g} included)"
+            f"a call took {_duration(time_ns)}, but {self.because} takes at least {_duration(self.ns)} here "
+            f"(a margin of {MARGIN:g} included)"
         )
 
 
