@@ -1,5 +1,13 @@
 """The command `kernelwright`: one file a command."""
 
-from kernelwright.cli._app import main
-
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line of this process and exit with its code."""
+    from kernelwright.cli._isolate import isolate
+
+    isolate()
+    from kernelwright.cli._app import main as run
+
+    run()
