@@ -12,6 +12,7 @@ from kernelwright.process._outcome import Limits
 from kernelwright.process._outcome import Outcome
 from kernelwright.process._outcome import TAIL_BYTES
 from kernelwright.process._supervised import run
+from kernelwright.process._template import Template
 
 __all__ = [
     "TAIL_BYTES",
@@ -23,6 +24,7 @@ __all__ = [
     "End",
     "Limits",
     "Outcome",
+    "Template",
     "child_script",
     "connect",
     "run",

@@ -8,6 +8,7 @@ import select
 import socket
 import sys
 import time
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,9 +17,12 @@ from typing import Any
 from typing import NoReturn
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.process import _tree
 from kernelwright.process._channel import VARIABLE
 from kernelwright.process._outcome import Limits
 from kernelwright.process._outcome import Outcome
+from kernelwright.process._start import Order
+from kernelwright.process._start import Supervisor
 from kernelwright.process._supervised import Supervised
 
 _CHANNEL = Path(__file__).with_name("_channel.py")
@@ -63,6 +67,7 @@ class Child:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         pass_fds: Sequence[int] = (),
+        _start: Callable[[Sequence[str], Order], Supervisor] | None = None,
     ) -> None:
         ours, theirs = socket.socketpair()
         self._socket = ours
@@ -71,7 +76,12 @@ class Child:
         environment = {**(os.environ if env is None else env), VARIABLE: str(theirs.fileno())}
         try:
             self._work = Supervised(
-                argv, limits=limits, cwd=cwd, env=environment, pass_fds=(theirs.fileno(), *pass_fds)
+                argv,
+                limits=limits,
+                cwd=cwd,
+                env=environment,
+                pass_fds=(theirs.fileno(), *pass_fds),
+                start=_start,
             )
         except BaseException:
             ours.close()
@@ -88,6 +98,20 @@ class Child:
     def pid(self) -> int | None:
         """The process id of the program, once it has been started."""
         return self._work.started()
+
+    def cpu_ns(self) -> int:
+        """Nanoseconds of processor time that all processes of the child have used so far.
+
+        Read from outside, so the child has no say in it: live processes to the nanosecond, up to the last
+        scheduler tick (a few milliseconds) of what is running right now, with all threads that they ever
+        had; processes that were waited for to 10 ms; the sum of all when the child has ended.
+        """
+        outcome = self._work.outcome
+        return _tree.cpu_ns(self._work.tree()) if outcome is None else int(outcome.cpu_s * 1e9)
+
+    def threads(self) -> int:
+        """How many live tasks all processes of the child have, seen from outside."""
+        return _tree.threads(self._work.tree())
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one message.

@@ -5,23 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import subprocess
-import sys
 import threading
 import time
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
-from pathlib import Path
 
+from kernelwright.process import _tree
 from kernelwright.process._outcome import classify
 from kernelwright.process._outcome import End
 from kernelwright.process._outcome import Limits
 from kernelwright.process._outcome import Outcome
 from kernelwright.process._outcome import TAIL_BYTES
+from kernelwright.process._report import Report
+from kernelwright.process._start import hung_up
+from kernelwright.process._start import Order
+from kernelwright.process._start import Program
+from kernelwright.process._start import Supervisor
 
-_SUPERVISOR = Path(__file__).with_name("_supervisor.py")
 _SUPERVISOR_PATIENCE_S = 10.0
+_TEMPLATE_PATIENCE_S = 120.0
+_PIPE_READS = 64  # at 64 KiB each more than any pipe holds
 
 
 class _Tail:
@@ -51,48 +56,31 @@ class Supervised:
         env: Mapping[str, str] | None = None,
         input: bytes | None = None,
         pass_fds: Sequence[int] = (),
+        start: Callable[[Sequence[str], Order], Supervisor] | None = None,
     ) -> None:
         self.limits = limits
-        self.pid: int | None = None
+        self._said = Report()
         self._outcome: Outcome | None = None
         self._ended = threading.Event()
         self._started = threading.Event()
-        self._errno: int | None = None
+        self._guarded = threading.Event()
+        self._given_up = threading.Event()
         self._out = _Tail()
         self._err = _Tail()
         self._input = memoryview(input or b"")
         self._words = [os.fspath(word) for word in argv]
+        self._lock = threading.Lock()
         report, report_end = os.pipe()
         lifeline_end, lifeline = os.pipe()
         self._lifeline: int | None = lifeline
-        self._lock = threading.Lock()
         self._report = report
-        command = [
-            sys.executable,
-            "-I",
-            "-S",
-            str(_SUPERVISOR),
-            f"parent={os.getpid()}",
-            f"report={report_end}",
-            f"lifeline={lifeline_end}",
-            f"wall={limits.wall_s!r}",
-            f"handed_on={','.join(map(str, pass_fds))}",
-            *_limit_words(limits),
-            "--",
-            *self._words,
-        ]
-        self._born = time.monotonic()
+        self._born = 0.0 if start is not None else time.monotonic()
+        order = Order(_words(limits), report_end, lifeline_end, cwd, env, tuple(pass_fds))
         try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE if input is not None else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=cwd,
-                env=dict(env) if env is not None else None,
-                pass_fds=(report_end, lifeline_end, *pass_fds),
-                start_new_session=True,
-            )
+            if start is not None:
+                self._supervisor = start(self._words, order)
+            else:
+                self._supervisor = Program(self._words, order, with_input=input is not None)
         except BaseException:
             os.close(lifeline)
             os.close(report)
@@ -120,7 +108,17 @@ class Supervised:
     def started(self) -> int | None:
         """The process id of the program, once it has been started; None when it could not be."""
         self._started.wait(_SUPERVISOR_PATIENCE_S)
-        return self.pid
+        return self._said.pid
+
+    def guards(self) -> dict[str, str] | None:
+        """What confines the program, once it is about to run; None without a sandbox."""
+        self._guarded.wait(_SUPERVISOR_PATIENCE_S)
+        return self._said.guards
+
+    def tree(self) -> list[int]:
+        """All live processes of the work, the supervisor not among them."""
+        supervisor = self._said.supervisor
+        return _tree.descendants(supervisor) if supervisor is not None and self._outcome is None else []
 
     def kill(self) -> Outcome:
         """End it and everything it started, now; return what became of it."""
@@ -128,51 +126,57 @@ class Supervised:
             if self._lifeline is not None:
                 with contextlib.suppress(OSError):
                     os.write(self._lifeline, b"k")
-        self._ended.wait()
+                self._supervisor.wake()
+        if not self._ended.wait(_SUPERVISOR_PATIENCE_S):
+            self._given_up.set()
+            self._ended.wait()
         self._raise_if_not_started()
         assert self._outcome is not None
         return self._outcome
 
     def _raise_if_not_started(self) -> None:
-        if self._errno is not None:
-            raise OSError(self._errno, os.strerror(self._errno), self._words[0])
+        if self._said.errno is not None:
+            raise OSError(self._said.errno, os.strerror(self._said.errno), self._words[0])
 
     def _follow(self) -> None:
         """Drain both outputs, feed the input, and read the supervisor's report until it is complete."""
-        process = self._process
-        assert process.stdout is not None
-        assert process.stderr is not None
-        tails = {process.stdout.fileno(): self._out, process.stderr.fileno(): self._err}
-        report = b""
+        tails = {self._supervisor.stdout: self._out, self._supervisor.stderr: self._err}
+        said = self._said
         try:
-            for handle in self._ready(list(tails)):
+            for handle in self._ready(tails):
                 if handle != self._report:
                     continue
                 part = os.read(self._report, 4096)
-                report += part
-                self._note_start(report)
-                if not part or (b"ended " in report and report.endswith(b"\n")):
+                said.add(part)
+                if said.supervisor is not None:
+                    self._born = self._born or time.monotonic()
+                    self._supervisor.note_pid(said.supervisor)
+                if said.pid is not None:
+                    self._started.set()
+                if said.guards is not None:
+                    self._guarded.set()
+                if not part or said.ended is not None:
                     break
             self._drain(tails)
         finally:
-            self._finish(report)
+            self._finish()
 
-    def _ready(self, outputs: list[int]) -> Iterator[int]:
+    def _ready(self, tails: Mapping[int, _Tail]) -> Iterator[int]:
         """Yield each time that the report can be read; meanwhile keep the streams flowing."""
-        process = self._process
-        tails = dict(zip(outputs, (self._out, self._err), strict=True))
         poll = select.poll()
-        for handle in (self._report, *outputs):
+        for handle in (self._report, *tails):
             poll.register(handle, select.POLLIN | select.POLLHUP)
-        if process.stdin is not None:
-            os.set_blocking(process.stdin.fileno(), False)
-            poll.register(process.stdin.fileno(), select.POLLOUT | select.POLLERR)
-        deadline = self._born + self.limits.wall_s + _SUPERVISOR_PATIENCE_S
-        while True:
-            left = deadline - time.monotonic()
+        stdin = self._supervisor.stdin
+        if stdin is not None:
+            os.set_blocking(stdin, False)
+            poll.register(stdin, select.POLLOUT | select.POLLERR)
+        asked = time.monotonic()
+        while not self._given_up.is_set():
+            deadline = self._born + self.limits.wall_s if self._born else asked + _TEMPLATE_PATIENCE_S
+            left = deadline + _SUPERVISOR_PATIENCE_S - time.monotonic()
             if left <= 0:  # the supervisor itself is stuck or was stopped
                 return
-            for handle, _ in poll.poll(min(left, 3600.0) * 1000 + 1):
+            for handle, _ in poll.poll(min(left, 5.0) * 1000 + 1):
                 if handle in tails:
                     part = os.read(handle, 1 << 16)
                     tails[handle].add(part)
@@ -180,14 +184,13 @@ class Supervised:
                         poll.unregister(handle)
                 elif handle == self._report:
                     yield handle
-                elif not self._feed():
+                elif not self._feed(handle):
                     poll.unregister(handle)
 
-    def _feed(self) -> bool:
+    def _feed(self, stdin: int) -> bool:
         """Write some of the input; False when there is no more to write."""
-        assert self._process.stdin is not None
         try:
-            count = os.write(self._process.stdin.fileno(), self._input[: 1 << 16]) if self._input else 0
+            count = os.write(stdin, self._input[: 1 << 16]) if self._input else 0
         except BlockingIOError:
             return True
         except BrokenPipeError:
@@ -195,82 +198,75 @@ class Supervised:
         self._input = self._input[count:]
         if self._input:
             return True
-        self._process.stdin.close()
+        self._supervisor.end_input()
         return False
-
-    def _note_start(self, report: bytes) -> None:
-        for line in report.decode().splitlines():
-            word, _, rest = line.partition(" ")
-            if word == "started" and rest:
-                self.pid = int(rest)
-                self._started.set()
-            elif word == "failed" and rest:
-                self._errno = int(rest)
 
     def _drain(self, tails: Mapping[int, _Tail]) -> None:
         """Take what is left in the pipes, without waiting for anyone who may still hold them."""
         for handle, tail in tails.items():
             os.set_blocking(handle, False)
             with contextlib.suppress(BlockingIOError):
-                while part := os.read(handle, 1 << 16):
+                for _ in range(_PIPE_READS):
+                    part = os.read(handle, 1 << 16)
+                    if not part:
+                        break
                     tail.add(part)
 
-    def _finish(self, report: bytes) -> None:
+    def _finish(self) -> None:
         """Make sure that all is dead, close everything, and settle the outcome."""
-        process = self._process
-        lines = [line.split() for line in report.decode().splitlines()]
-        ended = next((line for line in lines if line and line[0] == "ended" and len(line) == 7), None)
-        if ended is None:
-            if self.pid is not None:
+        said = self._said
+        if said.ended is None and not hung_up(self._report):
+            left = self.tree()
+            self._supervisor.kill()
+            for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self.pid, 9)
-            process.kill()
-        process.wait()
-        stderr = self._err.text()
-        wall_s = time.monotonic() - self._born
-        if ended is None:
-            # The supervisor went without a word: someone killed it, or it was stuck past every limit.
-            late = wall_s >= self.limits.wall_s
-            self._outcome = Outcome(
-                End.TIMED_OUT if late else End.SIGNALLED,
-                None,
-                abs(process.returncode) or None,
-                self._out.text(),
-                stderr,
-                wall_s,
-            )
-        else:
-            _, reason, status, wall, cpu, peak, oom = ended
+                    os.kill(pid, 9)
+        if said.ended is None and said.pid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(said.pid, 9)
+        signal = self._supervisor.wait()
+        out, err = self._out.text(), self._err.text()
+        wall_s = time.monotonic() - self._born if self._born else 0.0
+        if said.ended is not None:
+            ended = said.ended
             end, code, signal = classify(
-                reason, int(status), stderr, oom_killed=oom == "1", cpu_s=float(cpu), limits=self.limits
+                ended.reason,
+                ended.status,
+                err,
+                oom_killed=ended.oom_killed,
+                cpu_s=ended.cpu_s,
+                limits=self.limits,
             )
-            self._outcome = Outcome(
-                end, code, signal, self._out.text(), stderr, float(wall), float(cpu), int(peak)
-            )
-        for stream in (process.stdout, process.stderr, process.stdin):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+            outcome = Outcome(end, code, signal, out, err, ended.wall_s, ended.cpu_s, ended.peak_bytes)
+        else:
+            # The supervisor went without a word: someone killed it, it was stuck past every limit, or it
+            # never came to be.
+            late = wall_s >= self.limits.wall_s or not (said.supervisor or hung_up(self._report))
+            end = End.TIMED_OUT if late else End.STOPPED if self._given_up.is_set() else End.SIGNALLED
+            cause = self._supervisor.cause() if said.supervisor is None else None
+            outcome = cause or Outcome(end, None, signal, out, err, wall_s)
+        self._outcome = outcome
+        self._supervisor.close()
         os.close(self._report)
         with self._lock:
             lifeline, self._lifeline = self._lifeline, None
         if lifeline is not None:
             os.close(lifeline)
         self._started.set()
+        self._guarded.set()
         self._ended.set()
 
 
-def _limit_words(limits: Limits) -> list[str]:
-    words = []
-    for word, value in (
-        ("memory", limits.memory_bytes),
-        ("cpu", limits.cpu_s),
-        ("file", limits.file_bytes),
-        ("processes", limits.processes),
-    ):
-        if value is not None:
-            words.append(f"{word}={value}")
-    return words
+def _words(limits: Limits) -> dict[str, str]:
+    """The limits as a supervisor reads them."""
+    words = {
+        "wall": limits.wall_s,
+        "memory": limits.memory_bytes,
+        "cpu": limits.cpu_s,
+        "file": limits.file_bytes,
+        "processes": limits.processes,
+    }
+    return {word: repr(value) for word, value in words.items() if value is not None}
 
 
 def run(
