@@ -1,0 +1,162 @@
+"""What performers did with time that was not theirs, and what they said of their own: conduct, from numbers.
+
+Pure functions of what the judge measured from outside: the processor time of a performer's processes while
+another one was timed, how long it went on working after its block had ended, and what its clock told of each
+block. Only the candidate's own processes count, so that other work on the machine accuses nobody; and each
+figure is held against the baseline's, which is made by the same means.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+
+import numpy as np
+
+from kernelwright.referee._clock import Seen
+
+#: Fewer windows than this say nothing.
+LEAST = 5
+#: Idle is who uses less than this of a window, and this much beside: waking up to look at a queue or a clock.
+_SHARE = 0.05
+_SLACK_S = 0.0005
+#: A window that was used is held against the candidate when most of them were.
+_MOST = 0.7
+#: Clocks disagree where they are apart by this part of a block, and this much for messages and waking up.
+_CLOCK_SHARE = 0.1
+_CLOCK_SLACK_S = 0.002
+_CLOCK_MOST = 0.8
+#: Whoever is quiet uses less than this in a look; looks are so long.
+_QUIET_S = 0.0001
+_LOOK_S = 0.001
+
+
+@dataclass(frozen=True)
+class Window:
+    """A stretch of time in which a performer had nothing to do: its length, and the processor time it used."""
+
+    wall_s: float
+    cpu_s: float
+
+    @property
+    def used(self) -> bool:
+        """Whether more was used than waiting takes."""
+        return self.cpu_s > _SHARE * self.wall_s + _SLACK_S
+
+
+@dataclass
+class Conduct:
+    """What was seen of one performer over a contest.
+
+    `windows`: while another performer was timed. `tails`: from the end of each of its own blocks until its
+    processes were quiet. `restless`: how often they were not within the grace they were given. `seen`: each
+    block on the judge's clock and on its own, messages taken off.
+    """
+
+    windows: list[Window] = field(default_factory=list)
+    tails: list[Window] = field(default_factory=list)
+    restless: int = 0
+    seen: list[Seen] = field(default_factory=list)
+
+    def facts(self) -> dict[str, float | int | None]:
+        """Medians, for the conditions of a contest; milliseconds."""
+        return {
+            "used_while_waiting_ms": _median_ms([one.cpu_s for one in self.windows]),
+            "waited_ms": _median_ms([one.wall_s for one in self.windows]),
+            "used_after_block_ms": _median_ms([one.cpu_s for one in self.tails]),
+            "not_quiet": self.restless,
+            "own_clock": _median([own / wall for wall, own in self.seen if wall > 0]),
+        }
+
+
+def accusation(candidate: Conduct, baseline: Conduct, *, grace_s: float) -> str | None:
+    """The words of a `cheated` verdict for how the candidate behaved while it was timed, or None."""
+    return (
+        burning(candidate, baseline) or restless(candidate, baseline, grace_s) or clocks(candidate, baseline)
+    )
+
+
+def burning(candidate: Conduct, baseline: Conduct) -> str | None:
+    """Whether the candidate used the processor while the baseline was timed."""
+    windows = candidate.windows
+    if not _mostly([one.used for one in windows], _MOST):
+        return None
+    mine, theirs = _median_of(windows), _median_of(baseline.windows)
+    if mine.cpu_s < 3.0 * theirs.cpu_s:
+        return None
+    return (
+        f"its processes used {mine.cpu_s * 1e3:.3g} ms of processor time in each {mine.wall_s * 1e3:.3g} ms in "
+        f"which only the baseline had work ({theirs.cpu_s * 1e3:.2g} ms the other way round): it slows the "
+        f"baseline down"
+    )
+
+
+def restless(candidate: Conduct, baseline: Conduct, grace_s: float) -> str | None:
+    """Whether the candidate's processes went on working after its blocks had ended, time and again."""
+    blocks = len(candidate.tails)
+    if blocks < LEAST or candidate.restless < _MOST * blocks or baseline.restless * 3 > candidate.restless:
+        return None
+    used = _median_of(candidate.tails)
+    return (
+        f"its processes were still working {grace_s:.2g} s after a block of calls had returned, in "
+        f"{candidate.restless} of {blocks} blocks ({used.cpu_s * 1e3:.3g} ms of processor time): work was left "
+        f"running"
+    )
+
+
+def clocks(candidate: Conduct, baseline: Conduct) -> str | None:
+    """Whether the candidate's own clock tells less time than passed here, nearly always, and only its own."""
+
+    def favoured(seen: Seen) -> bool:
+        wall, own = seen
+        return wall - own > _CLOCK_SHARE * wall + _CLOCK_SLACK_S
+
+    if not _mostly([favoured(one) for one in candidate.seen], _CLOCK_MOST):
+        return None
+    if sum(favoured(one) for one in baseline.seen) > 0.2 * len(baseline.seen):
+        return None
+    share = _median([own / wall for wall, own in candidate.seen if wall > 0]) or 0.0
+    return f"its clock saw {max(share, 0.0):.0%} of the time that passed here while it ran alone"
+
+
+def wait_quiet(cpu_ns: Callable[[], int], grace_s: float) -> tuple[Window, bool]:
+    """Wait until a performer uses no processor time, `grace_s` seconds at most.
+
+    Returns what it used meanwhile, and whether it came to rest. OpenMP's threads spin for some milliseconds
+    after a region, some runtimes' for two tenths of a second.
+    """
+    began = time.perf_counter()
+    first = last = cpu_ns()
+    while True:
+        time.sleep(_LOOK_S)
+        now = cpu_ns()
+        wall = time.perf_counter() - began
+        window = Window(wall, max(0, now - first) * 1e-9)
+        if now - last < _QUIET_S * 1e9:
+            return window, True
+        if wall > grace_s:
+            return window, False
+        last = now
+
+
+def _mostly(found: Sequence[bool], share: float) -> bool:
+    return len(found) >= LEAST and sum(found) >= share * len(found)
+
+
+def _median_of(windows: Sequence[Window]) -> Window:
+    if not windows:
+        return Window(0.0, 0.0)
+    return Window(
+        float(np.median([one.wall_s for one in windows])), float(np.median([one.cpu_s for one in windows]))
+    )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return round(float(np.median(values)), 4) if values else None
+
+
+def _median_ms(values: Sequence[float]) -> float | None:
+    return _median([1e3 * value for value in values])
