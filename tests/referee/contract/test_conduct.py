@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kernelwright.referee.contract._conduct import accusation
 from kernelwright.referee.contract._conduct import Conduct
 from kernelwright.referee.contract._conduct import wait_quiet
@@ -87,7 +89,7 @@ class Work:
 def test_waiting_ends_with_the_work() -> None:
     window, quiet = wait_quiet(Work(6).cpu_ns, 5.0)
     assert quiet
-    assert window.cpu_s == 5 * 0.0009
+    assert window.cpu_s == pytest.approx(5 * 0.0009)
     assert window.wall_s < 1.0
 
 

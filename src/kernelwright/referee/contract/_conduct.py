@@ -36,7 +36,7 @@ _LOOK_S = 0.001
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of time in which a performer had nothing to do: its length, and the processor time it used."""
+    """Time in which a performer had nothing to do: how long, and how much processor time it used."""
 
     wall_s: float
     cpu_s: float
@@ -88,8 +88,8 @@ def burning(candidate: Conduct, baseline: Conduct) -> str | None:
     if mine.cpu_s < 3.0 * theirs.cpu_s:
         return None
     return (
-        f"its processes used {mine.cpu_s * 1e3:.3g} ms of processor time in each {mine.wall_s * 1e3:.3g} ms in "
-        f"which only the baseline had work ({theirs.cpu_s * 1e3:.2g} ms the other way round): it slows the "
+        f"its processes used {mine.cpu_s * 1e3:.3g} ms of processor time in each {mine.wall_s * 1e3:.3g} ms "
+        f"in which only the baseline had work ({theirs.cpu_s * 1e3:.2g} ms the other way round): it slows the "
         f"baseline down"
     )
 
@@ -102,8 +102,8 @@ def restless(candidate: Conduct, baseline: Conduct, grace_s: float) -> str | Non
     used = _median_of(candidate.tails)
     return (
         f"its processes were still working {grace_s:.2g} s after a block of calls had returned, in "
-        f"{candidate.restless} of {blocks} blocks ({used.cpu_s * 1e3:.3g} ms of processor time): work was left "
-        f"running"
+        f"{candidate.restless} of {blocks} blocks ({used.cpu_s * 1e3:.3g} ms of processor time): work was "
+        f"left running"
     )
 
 
