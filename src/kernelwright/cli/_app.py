@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from kernelwright.cli import _bench
 from kernelwright.cli import _build
+from kernelwright.cli import _check
 from kernelwright.cli import _doctor
 from kernelwright.cli import _explain
 from kernelwright.cli import _list
@@ -23,7 +24,7 @@ EXIT_INTERRUPTED = 130
 """Ended by Ctrl-C, as a shell reports SIGINT."""
 
 #: In the order of `kernelwright --help`: where am I, what is there, the main job, its neighbours.
-_COMMANDS = (_doctor, _list, _explain, _tune, _bench, _winners, _build, _report)
+_COMMANDS = (_doctor, _list, _explain, _tune, _check, _bench, _winners, _build, _report)
 
 
 class _Group(TyperGroup):

@@ -1,4 +1,4 @@
-"""`kernelwright bench`: operators against their peers, called from Python on both sides."""
+"""`kernelwright bench`: operators against their peers, or anyone's kernel against a baseline.py."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 from typing import TYPE_CHECKING
 
 import typer
+from typer import Argument
+from typer import Option
+
+from kernelwright.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,8 +19,6 @@ if TYPE_CHECKING:
     from kernelwright.referee import BenchReport
     from kernelwright.referee import BenchRow
 
-EXIT_SLOWER = 1
-"""A row is slower than the better of its peers, or its output is not right."""
 _FILE_WIDTH = 140
 
 
@@ -26,66 +28,159 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
-    operators: Annotated[list[str], typer.Argument(metavar="OP...", help="Operators, such as rms_norm.")],
-    against: Annotated[
-        str,
-        typer.Option(help="Peers, with commas: eager, compile, module:function, or the path of a peer file."),
-    ] = "eager,compile",
-    dtype: Annotated[str, typer.Option(help="Dtypes, with commas.")] = "bf16,fp32",
-    workload: Annotated[
-        list[str] | None, typer.Option(help="Sizes such as 1x4096, for every operator; may be repeated.")
+    targets: Annotated[list[str], Argument(metavar="TARGET...", help="Operators, or one baseline.py.")],
+    kernel_package: Annotated[
+        str | None, Option(help="With a baseline.py: the kernel's package, found through PYTHONPATH.")
     ] = None,
-    mode: Annotated[str, typer.Option(help="cold, warm or both, with commas.")] = "cold,warm",
+    op: Annotated[str | None, Option(help="With a baseline.py: the kernel, as PACKAGE.FUNCTION.")] = None,
+    atol: Annotated[float | None, Option(help="With a baseline.py: the largest absolute error.")] = None,
+    rtol: Annotated[float | None, Option(help="With a baseline.py: the largest relative error.")] = None,
+    gate: Annotated[
+        str | None, Option(help="With a baseline.py: bootstrap (default), or welch: the older gate.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        Option(
+            help="Of operators: peers, with commas: eager, compile, module:function, or the path of a peer "
+            "file; eager,compile by default."
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None, Option(help="Of operators: dtypes, with commas; bf16,fp32 by default.")
+    ] = None,
+    workload: Annotated[
+        list[str] | None, Option(help="Of operators: sizes such as 1x4096; may be repeated.")
+    ] = None,
+    mode: Annotated[
+        str | None, Option(help="cold, warm or both; by default both for operators, else warm.")
+    ] = None,
     regime: Annotated[
-        str, typer.Option(help="allocating, preallocated or both, with commas.")
-    ] = "allocating,preallocated",
-    budget: Annotated[str, typer.Option(help="Clock time of a row in each process, such as 500ms.")] = "1.5s",
-    processes: Annotated[int, typer.Option(min=1, help="Fresh processes for each row.")] = 1,
-    threads: Annotated[int | None, typer.Option(min=1, help="Torch's number of threads.")] = None,
-    backend: Annotated[str | None, typer.Option(help="Make our operators use this backend.")] = None,
-    seed: Annotated[int, typer.Option(help="Of inputs, orders and intervals.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Also write the JSON object to this file.")] = None,
+        str | None,
+        Option(help="Of operators: allocating, preallocated or both, with commas; both by default."),
+    ] = None,
+    backend: Annotated[str | None, Option(help="Of operators: make them use this backend.")] = None,
+    budget: Annotated[
+        str | None,
+        Option(help="Operators: clock time of a row in each process; 1.5s. Else: time for all; 60s."),
+    ] = None,
+    processes: Annotated[
+        int | None, Option(min=1, help="Fresh processes for each row; 1 for operators, else 3.")
+    ] = None,
+    threads: Annotated[int | None, Option(min=1, help="Torch's number of threads.")] = None,
+    seed: Annotated[
+        int | None, Option(help="Of inputs, orders and intervals; 0 for operators, else drawn.")
+    ] = None,
+    json: Annotated[bool, Option("--json", help="Print one JSON object and nothing else.")] = False,
+    out: Annotated[Path | None, Option(help="Also write the JSON object to this file.")] = None,
 ) -> None:
-    """Race operators against their peers, both called from Python under inference_mode.
+    """Race kernels against what they have to beat, both called from Python.
 
-    The verdict of a row is the one against the better of its peers.
+    TARGET is an operator of ours, raced against its peers under inference_mode; the verdict of a row is the
+    one against the better of them. Or it is a baseline.py, with --kernel-package and --op: the kernel is
+    checked, then raced against the baseline in fresh processes.
 
-    Exit codes: 0 when every row is right and none is slower than the better of its peers; 1 when one is;
-    2 for bad input or a missing thing.
+    Exit codes: 0 passed and not slower; 1 not; 2 bad usage; 3 the harness itself could not run.
     """
+    from kernelwright.cli._judged import answering
+    from kernelwright.cli._judged import EXIT_NO
+    from kernelwright.cli._target import contract_fields
+
+    with answering(json):
+        fields = contract_fields(
+            targets,
+            package=kernel_package,
+            op=op,
+            atol=atol,
+            rtol=rtol,
+            operator_options={
+                "--against": against,
+                "--dtype": dtype,
+                "--workload": workload or None,
+                "--regime": regime,
+                "--backend": backend,
+            },
+        )
+        if fields is not None:
+            from kernelwright.cli._bench_contract import bench_contract
+
+            document, passed = bench_contract(
+                fields,
+                modes=_modes(mode, "warm"),
+                gate=gate,
+                budget=budget or "60s",
+                processes=processes or 3,
+                threads=threads,
+                seed=seed,
+                quiet=json,
+            )
+        else:
+            if gate is not None:
+                raise UsageError("--gate: only with a baseline.py as TARGET")
+            document, passed = _bench_operators(
+                targets,
+                against=_listed(against or "eager,compile"),
+                workloads=[part for text in workload or [] for part in _listed(text)] or None,
+                dtypes=_listed(dtype or "bf16,fp32"),
+                modes=_modes(mode, "both"),
+                regimes=_spelled(regime, ("allocating", "preallocated")),
+                budget=budget or "1.5s",
+                backend=backend,
+                processes=processes or 1,
+                threads=threads,
+                seed=seed or 0,
+                quiet=json,
+            )
+        if out is not None:
+            _write(out, document)
+        if json:
+            from kernelwright.cli._judged import print_json
+
+            print_json(document)
+    if not passed:
+        raise typer.Exit(EXIT_NO)
+
+
+def _bench_operators(
+    operators: list[str], *, budget: str, quiet: bool, **options: Any
+) -> tuple[dict[str, Any], bool]:
+    """Race operators of ours and show it; the JSON object, and whether all is well."""
     from rich.console import Console
 
     from kernelwright.cli._time import parse_seconds
     from kernelwright.referee import bench as run
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=_FILE_WIDTH)
-    progress = Console(stderr=True)
-    with progress.status("starting") as status:
+    with Console(stderr=True).status("starting") as status:
         report = run(
             operators,
-            against=_listed(against),
-            workloads=[part for text in workload or [] for part in _listed(text)] or None,
-            dtypes=_listed(dtype),
-            modes=_listed(mode),
-            regimes=_listed(regime),
             budget_s=parse_seconds(budget),
-            backend=backend,
-            processes=processes,
-            threads=threads,
-            seed=seed,
             on_start=lambda text: status.update(f"measuring {text}"),
+            **options,
         )
-    if out is not None:
-        _write(out, report)
-    if json:
-        typer.echo(_dumped(report))
-    else:
-        show(report, console)
-    if not report.ok:
-        raise typer.Exit(EXIT_SLOWER)
+    if not quiet:
+        console = Console()
+        show(report, console if console.is_terminal else Console(width=_FILE_WIDTH))
+    return as_object(report), report.ok
+
+
+def as_object(report: BenchReport) -> dict[str, Any]:
+    """The report under the keys that every judgement has; its rows have all contests."""
+    from kernelwright.cli._judged import headline
+
+    bad = next((row for row in report.rows if row.status.value != "passed"), None)
+    rows = report.rows
+    better = [row.better for row in rows if row.better is not None]
+    reason = (
+        f"{bad.operator} {bad.workload}:{bad.dtype} {bad.mode.value} {bad.regime.value}: {bad.reason}"
+        if bad
+        else f"{len(rows)} rows are right; each is compared with the better of its peers"
+    )
+    return {
+        "status": bad.status if bad else "passed",
+        "reason": reason,
+        **headline([] if bad else better),
+        "evidence": {"peers": sorted({contest.baseline for contest in better})},
+        **report.as_dict(),
+    }
 
 
 def show(report: BenchReport, console: Console) -> None:
@@ -196,17 +291,22 @@ def _served(row: BenchRow) -> str:
     return f"{served.get('implementation')}{tier} (by {served.get('because')})"
 
 
+def _modes(text: str | None, default: str) -> list[str]:
+    return _spelled(text or default, ("cold", "warm"))
+
+
+def _spelled(text: str | None, every: tuple[str, ...]) -> list[str]:
+    """Names with commas; `both`, like nothing at all, stands for every one."""
+    names = _listed(text or "both")
+    return list(every) if names == ["both"] else names
+
+
 def _listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _dumped(report: BenchReport) -> str:
-    import json
-
-    return json.dumps(report.as_dict(), indent=1)
-
-
-def _write(path: Path, report: Any) -> None:
+def _write(path: Path, document: Any) -> None:
+    from kernelwright.files import as_plain
     from kernelwright.files import write_json
 
-    write_json(path, "kernelwright.bench", 1, report.as_dict())
+    write_json(path, "kernelwright.bench", 1, as_plain(document))
