@@ -6,6 +6,7 @@ Operations (see `_reference` for the other side):
     describe {workload, seeds}       -> the inputs of a workload, and what the reference does with them
     state {at, room}                 -> initial arguments, parameters and buffers of a Model
     make {call, at, room}            -> one call: arguments and results, in the board
+    answer {workload, arguments, ..} -> the same for arguments that the judge put into the board
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kernelwright.errors import UsageError
 from kernelwright.ops import load_baseline
 from kernelwright.referee.contract import _tree as tree
 from kernelwright.referee.contract._contents import leading_groups
+from kernelwright.referee.contract._fp64 import private
 from kernelwright.referee.contract._tree import Node
 from kernelwright.referee.contract._witness import Refused
 from kernelwright.referee.contract._witness import Run
@@ -158,6 +160,33 @@ class ReferenceDesk:
             return {"refused": f"{type(error).__name__}: {error}"[:300]}
         return _written(testimony, Writer(self._mapping, int(message["at"]), int(message["room"])), call)
 
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """One call with arguments from the board; `refused` says why the reference does not take it."""
+        seed = message["seed"]
+        arguments = [
+            tree.decode(node, lambda one: tree.tensor_in(self._mapping, one), pickles=True)
+            for node in message["arguments"]
+        ]
+        leaves = tree_flatten(arguments)[0]
+        if seed is not None:
+            for leaf in leaves:
+                if isinstance(leaf, Tensor) and leaf.is_floating_point():
+                    leaf.requires_grad_(True)
+        call = {
+            "workload": message["workload"],
+            "seed": seed or 0,
+            "steps": [{"kind": "given"}],
+            "gradient": seed is not None,
+            "slack": True,
+        }
+        try:
+            testimony = self.witness.testify(call, private(arguments))
+        except UsageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what the user's code raises is the answer
+            return {"refused": f"{type(error).__name__}: {error}"[:300]}
+        return _written(testimony, Writer(self._mapping, int(message["at"]), int(message["room"])), call)
+
     def _names(self, arguments: Sequence[Any]) -> list[str]:
         """A name for each tensor among the arguments, as the user calls them."""
         names = self.witness.baseline.parameters(len(arguments))
@@ -267,6 +296,7 @@ def main() -> None:
         "describe": desk.describe,
         "state": desk.state,
         "make": desk.make,
+        "answer": desk.answer,
     }
     Desk().serve(operations, lambda: ())
 

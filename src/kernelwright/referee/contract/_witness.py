@@ -106,12 +106,13 @@ class Witness:
                 leaves = contents.changed(leaves, step, generator)
         return list(tree_unflatten(leaves, shape))
 
-    def testify(self, call: Mapping[str, Any]) -> Testimony:
-        """Everything about one call.
+    def testify(self, call: Mapping[str, Any], arguments: list[Any] | None = None) -> Testimony:
+        """Everything about one call, or about these arguments.
 
         Raises Refused, UsageError for a contract that is broken, and what the user's code raises.
         """
-        arguments = self.inputs(call)
+        if arguments is None:
+            arguments = self.inputs(call)
         workload = str(call["workload"])
         given = [leaf for leaf in tree_flatten(arguments)[0] if isinstance(leaf, Tensor)]
         for tensor in given:
