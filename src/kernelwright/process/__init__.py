@@ -11,6 +11,7 @@ from kernelwright.process._outcome import End
 from kernelwright.process._outcome import Limits
 from kernelwright.process._outcome import Outcome
 from kernelwright.process._outcome import TAIL_BYTES
+from kernelwright.process._sandbox import Sandbox
 from kernelwright.process._supervised import run
 from kernelwright.process._template import Template
 
@@ -24,6 +25,7 @@ __all__ = [
     "End",
     "Limits",
     "Outcome",
+    "Sandbox",
     "Template",
     "child_script",
     "connect",

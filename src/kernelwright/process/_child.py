@@ -17,10 +17,10 @@ from typing import Any
 from typing import NoReturn
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.process import _tree
 from kernelwright.process._channel import VARIABLE
 from kernelwright.process._outcome import Limits
 from kernelwright.process._outcome import Outcome
+from kernelwright.process._sandbox import Sandbox
 from kernelwright.process._start import Order
 from kernelwright.process._start import Supervisor
 from kernelwright.process._supervised import Supervised
@@ -67,12 +67,19 @@ class Child:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         pass_fds: Sequence[int] = (),
+        sandbox: Sandbox | None = None,
         _start: Callable[[Sequence[str], Order], Supervisor] | None = None,
     ) -> None:
         ours, theirs = socket.socketpair()
         self._socket = ours
         self._socket.setblocking(False)
         self._inbox = bytearray()
+        words = None
+        if sandbox is not None:
+            folder = sandbox.prepare()
+            cwd = folder if cwd is None else cwd
+            env = sandbox.environment(env)
+            words = sandbox.words(Path(argv[0]) if _start is not None else _CHANNEL)
         environment = {**(os.environ if env is None else env), VARIABLE: str(theirs.fileno())}
         try:
             self._work = Supervised(
@@ -81,6 +88,7 @@ class Child:
                 cwd=cwd,
                 env=environment,
                 pass_fds=(theirs.fileno(), *pass_fds),
+                sandbox=words,
                 start=_start,
             )
         except BaseException:
@@ -99,6 +107,15 @@ class Child:
         """The process id of the program, once it has been started."""
         return self._work.started()
 
+    @property
+    def guards(self) -> Mapping[str, str]:
+        """What confines a sandboxed child: "" for each guard that holds, else why it does not.
+
+        Known when the child is about to run, which is waited for; empty without a sandbox, and for a child
+        that never came so far.
+        """
+        return self._work.guards() or {}
+
     def cpu_ns(self) -> int:
         """Nanoseconds of processor time that all processes of the child have used so far.
 
@@ -106,12 +123,11 @@ class Child:
         scheduler tick (a few milliseconds) of what is running right now, with all threads that they ever
         had; processes that were waited for to 10 ms; the sum of all when the child has ended.
         """
-        outcome = self._work.outcome
-        return _tree.cpu_ns(self._work.tree()) if outcome is None else int(outcome.cpu_s * 1e9)
+        return self._work.cpu_ns()
 
     def threads(self) -> int:
         """How many live tasks all processes of the child have, seen from outside."""
-        return _tree.threads(self._work.tree())
+        return self._work.threads()
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one message.

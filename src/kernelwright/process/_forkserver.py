@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from kernelwright.process import _channel
+    from kernelwright.process import _confine
     from kernelwright.process import _work
 else:
     sys.path.insert(0, os.path.dirname(__file__))
     import _channel
+    import _confine
     import _work
 
     del sys.path[0]
@@ -90,7 +92,9 @@ def serve(request: dict[str, Any], handles: list[int]) -> None:
             signal.signal(number, signal.SIG_IGN)  # as Python has them
         run(request["argv"])
 
-    _work.supervise(words, numbers, target)
+    asked = words.pop("sandbox", None)
+    confinement = _confine.Confinement(asked, words) if asked is not None else None
+    _work.supervise(words, numbers, target, confinement)
 
 
 def run(argv: list[str]) -> NoReturn:
@@ -100,7 +104,7 @@ def run(argv: list[str]) -> NoReturn:
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
-    for name in ("_channel", "_work", "_tree", "_confine", "_kernel"):
+    for name in ("_channel", "_work", "_tree", "_confine", "_kernel", "_mounts"):
         sys.modules.pop(name, None)
     module = types.ModuleType("__main__")
     module.__file__ = argv[0]

@@ -23,6 +23,7 @@ class Report:
 
     def __init__(self) -> None:
         self.supervisor: int | None = None
+        self.init: int | None = None
         self.pid: int | None = None
         self.errno: int | None = None
         self.guards: dict[str, str] | None = None
@@ -36,6 +37,8 @@ class Report:
             word, _, rest = line.decode().partition(" ")
             if word == "supervisor":
                 self.supervisor = int(rest)
+            elif word == "init":
+                self.init = int(rest)
             elif word == "started":
                 self.pid = int(rest)
             elif word == "guards":

@@ -56,6 +56,7 @@ class Supervised:
         env: Mapping[str, str] | None = None,
         input: bytes | None = None,
         pass_fds: Sequence[int] = (),
+        sandbox: Mapping[str, str] | None = None,
         start: Callable[[Sequence[str], Order], Supervisor] | None = None,
     ) -> None:
         self.limits = limits
@@ -75,7 +76,7 @@ class Supervised:
         self._lifeline: int | None = lifeline
         self._report = report
         self._born = 0.0 if start is not None else time.monotonic()
-        order = Order(_words(limits), report_end, lifeline_end, cwd, env, tuple(pass_fds))
+        order = Order(_words(limits, sandbox), report_end, lifeline_end, cwd, env, tuple(pass_fds))
         try:
             if start is not None:
                 self._supervisor = start(self._words, order)
@@ -115,7 +116,20 @@ class Supervised:
         self._guarded.wait(_SUPERVISOR_PATIENCE_S)
         return self._said.guards
 
-    def tree(self) -> list[int]:
+    def cpu_ns(self) -> int:
+        """Processor time of all processes of the work so far, ended ones as far as the system remembers."""
+        if self._outcome is not None:
+            return int(self._outcome.cpu_s * 1e9)
+        supervisor = self._said.supervisor
+        if supervisor is None:
+            return 0
+        return _tree.cpu_ns(self._tree()) + _tree.waited_ns(supervisor)
+
+    def threads(self) -> int:
+        """How many live tasks the work has; what we put beside it is not counted."""
+        return _tree.threads([pid for pid in self._tree() if pid != self._said.init])
+
+    def _tree(self) -> list[int]:
         """All live processes of the work, the supervisor not among them."""
         supervisor = self._said.supervisor
         return _tree.descendants(supervisor) if supervisor is not None and self._outcome is None else []
@@ -216,7 +230,7 @@ class Supervised:
         """Make sure that all is dead, close everything, and settle the outcome."""
         said = self._said
         if said.ended is None and not hung_up(self._report):
-            left = self.tree()
+            left = self._tree()
             self._supervisor.kill()
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -257,8 +271,8 @@ class Supervised:
         self._ended.set()
 
 
-def _words(limits: Limits) -> dict[str, str]:
-    """The limits as a supervisor reads them."""
+def _words(limits: Limits, sandbox: Mapping[str, str] | None) -> dict[str, str]:
+    """Limits and sandbox as a supervisor reads them."""
     words = {
         "wall": limits.wall_s,
         "memory": limits.memory_bytes,
@@ -266,7 +280,7 @@ def _words(limits: Limits) -> dict[str, str]:
         "file": limits.file_bytes,
         "processes": limits.processes,
     }
-    return {word: repr(value) for word, value in words.items() if value is not None}
+    return {word: repr(value) for word, value in words.items() if value is not None} | dict(sandbox or {})
 
 
 def run(

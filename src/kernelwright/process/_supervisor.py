@@ -27,7 +27,16 @@ def main() -> None:
     words = dict(word.split("=", 1) for word in sys.argv[1:split])
     argv = sys.argv[split + 1 :]
     handed_on = [int(number) for number in words.pop("handed_on").split(",") if number]
-    _work.supervise(words, handed_on, lambda: os.execvp(argv[0], argv))
+    asked = words.pop("sandbox", None)
+    confinement = None
+    if asked is not None:
+        if TYPE_CHECKING:
+            from kernelwright.process import _confine
+        else:
+            import _confine  # only now: it would lengthen every start
+
+        confinement = _confine.Confinement(asked, words)
+    _work.supervise(words, handed_on, lambda: os.execvp(argv[0], argv), confinement)
 
 
 if __name__ == "__main__":

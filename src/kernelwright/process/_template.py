@@ -17,6 +17,7 @@ from kernelwright.process._child import Child
 from kernelwright.process._child import ChildEnded
 from kernelwright.process._outcome import Limits
 from kernelwright.process._outcome import Outcome
+from kernelwright.process._sandbox import Sandbox
 from kernelwright.process._start import Fork
 from kernelwright.process._start import Order
 from kernelwright.process._start import Supervisor
@@ -85,6 +86,7 @@ class Template:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         pass_fds: Sequence[int] = (),
+        sandbox: Sandbox | None = None,
     ) -> Child:
         """Fork a child that runs a script as `__main__`, as `python -I` would, with the modules loaded.
 
@@ -97,6 +99,7 @@ class Template:
             env=env,
             cwd=cwd,
             pass_fds=pass_fds,
+            sandbox=sandbox,
             _start=self._start,
         )
 

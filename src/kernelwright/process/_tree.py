@@ -37,11 +37,19 @@ def cpu_ns(pids: list[int]) -> int:
     for pid in pids:
         try:
             total += time.clock_gettime_ns((~pid << 3) | _PROCESS_CLOCK)
-            fields = _stat(pid)
-            total += (int(fields[13]) + int(fields[14])) * _TICK_NS
-        except (OSError, ValueError, IndexError):
+        except OSError:
             continue
+        total += waited_ns(pid)
     return total
+
+
+def waited_ns(pid: int) -> int:
+    """Nanoseconds, in clock ticks, that the children which a process has waited for had used."""
+    try:
+        fields = _stat(pid)
+    except OSError:
+        return 0
+    return (int(fields[13]) + int(fields[14])) * _TICK_NS if len(fields) > 14 else 0
 
 
 def threads(pids: list[int]) -> int:

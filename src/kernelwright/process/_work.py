@@ -5,6 +5,7 @@ Runs in the process between ours and untrusted work, which is either a program o
 little of that as it can: it runs once for every piece of work. What happened is reported as lines on a pipe:
 
     supervisor PID                                   this process
+    init PID                                         the first process of its PID namespace, if it has one
     started PID                                      the target
     guards JSON                                      what confines the target, just before it runs
     failed ERRNO                                     the target could not be executed
@@ -22,6 +23,7 @@ import os
 import resource
 import select
 import signal
+import sys
 import time
 
 TYPE_CHECKING = False
@@ -30,10 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kernelwright.process import _tree
+    from kernelwright.process._confine import Confinement
 else:
     import _tree
 
 PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
 KILL_PATIENCE_S = 5.0
 OOM_SCORE = "600"
@@ -111,7 +115,7 @@ class Work:
             self.cpu_s += usage.ru_utime + usage.ru_stime
             self.peak_bytes = max(self.peak_bytes, usage.ru_maxrss * 1024)
             if pid == self.pid:
-                said = os.read(self._told, 64) if self._told is not None else b""
+                said = os.read(self._told, 64).strip(b".") if self._told is not None else b""
                 self.status = int(said) if said else status
 
     def destroy(self) -> None:
@@ -182,26 +186,121 @@ def please_the_killer() -> None:
         pass
 
 
-def become(target: Callable[[], None], limits: dict[str, str], report: int, parent: int) -> None:
-    """In the new process: be limited, be the target. Does not return."""
+def become(
+    target: Callable[[], None],
+    limits: dict[str, str],
+    report: int,
+    confinement: Confinement | None,
+    keep: Sequence[int],
+) -> None:
+    """In the new process: be confined and limited, be the target. Does not return."""
     try:
         os.setpgid(0, 0)
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(127)
         default_signals()
         please_the_killer()
+        if confinement is not None:
+            confinement.submit()
+            close_all_but([0, 1, 2, report, *keep])
+        # Only now: a change of user would clear it.
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         set_limits(limits)
+        if confinement is not None:
+            import json
+
+            os.write(report, b"guards %s\n" % json.dumps(confinement.guards).encode())
         target()
     except OSError as error:
         os.write(report, b"failed %d\n" % (error.errno or 0))
+    except BaseException:  # noqa: BLE001 - the target must not become a second supervisor
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
     finally:
         os._exit(127)
 
 
-def watch(work: Work, wakeup: int, lifeline: int, parent: int, deadline: float) -> str:
+def be_init(start: Callable[[], None], confinement: Confinement, told: int, go: int) -> None:
+    """In the first process of a PID namespace: fork the target, collect what ends. Does not return.
+
+    Writes a dot to `told` when the target is there, which waits to read from `go`; its status when it ends.
+    With this process all others of the namespace end.
+    """
+    try:
+        os.setpgid(0, 0)
+        default_signals()  # whatever has no handler cannot be sent to it from inside
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        confinement.enter()
+        target = os.fork()
+        if target == 0:
+            if os.read(go, 1):
+                start()
+            os._exit(127)
+        prctl(PR_SET_DUMPABLE, 0)
+        close_all_but([told])
+        os.write(told, b".")
+        while True:
+            pid, status = os.wait()
+            if pid == target:
+                os.write(told, b"%d" % status)
+                os._exit(0)
+    except BaseException:  # noqa: BLE001 - it must not become a second supervisor
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
+    finally:
+        os._exit(127)
+
+
+class Start:
+    """The first process: the target itself, or the init of its PID namespace, in which the target waits."""
+
+    def __init__(self, start: Callable[[], None], confinement: Confinement | None) -> None:
+        self.told: int | None = None
+        self._go: int | None = None
+        me = os.getpid()
+        if confinement is None or not confinement.own_pids:
+            self.pid = os.fork()
+            if self.pid == 0:
+                prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+                if os.getppid() == me:
+                    if confinement is not None:
+                        confinement.enter()
+                    start()
+                os._exit(127)
+            self.target: int | None = self.pid
+        else:
+            self.told, told = os.pipe()
+            go, self._go = os.pipe()
+            self.pid = os.fork()
+            if self.pid == 0:
+                os.close(self._go)
+                be_init(start, confinement, told, go)
+            os.close(told)
+            os.close(go)
+            self.target = None
+        try:
+            os.setpgid(self.pid, self.pid)
+        except OSError:
+            pass  # it did so itself, or is gone
+
+    def go(self) -> int:
+        """The target is there: let it run. Its process id, as it is known here."""
+        assert self.told is not None
+        assert self._go is not None
+        below = _tree.descendants(self.pid) if os.read(self.told, 1) else []
+        self.target = below[0] if below else self.pid
+        try:
+            os.write(self._go, b".")
+        except BrokenPipeError:
+            pass  # it is gone already, as its status will say
+        return self.target
+
+
+def watch(
+    work: Work, start: Start, report: int, wakeup: int, lifeline: int, parent: int, deadline: float
+) -> str:
     """Wait until the target ends or has to; say why."""
     poll = select.poll()
+    if start.told is not None:
+        poll.register(start.told, select.POLLIN)
     poll.register(wakeup, select.POLLIN)
     poll.register(lifeline, select.POLLIN | select.POLLHUP)
     try:
@@ -219,13 +318,22 @@ def watch(work: Work, wakeup: int, lifeline: int, parent: int, deadline: float) 
         if left <= 0:
             return "timeout"
         for handle, _ in poll.poll(min(left, 3600.0) * 1000 + 1):
+            if handle == start.told:
+                poll.unregister(handle)
+                os.write(report, b"init %d\nstarted %d\n" % (start.pid, start.go()))
+                continue
             if handle != wakeup:
                 return "stopped"
             if any(number != signal.SIGCHLD for number in os.read(wakeup, 4096)):
                 return "stopped"
 
 
-def supervise(words: dict[str, str], handed_on: list[int], target: Callable[[], None]) -> None:
+def supervise(
+    words: dict[str, str],
+    handed_on: Sequence[int],
+    target: Callable[[], None],
+    confinement: Confinement | None = None,
+) -> None:
     """Run `target` in a new process under the limits in `words`; return when all of it is dead.
 
     `words` also names the descriptors `report` and `lifeline`, and `parent`, the process that asked.
@@ -244,21 +352,18 @@ def supervise(words: dict[str, str], handed_on: list[int], target: Callable[[], 
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     kills = oom_kills()
+    if confinement is not None:
+        confinement.leave()
     started = time.monotonic()
-    me = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        become(target, words, report, me)
-    try:
-        os.setpgid(pid, pid)
-    except OSError:
-        pass  # it did so itself, or is gone
-    work = Work(pid)
+    start = Start(lambda: become(target, words, report, confinement, handed_on), confinement)
+    work = Work(start.pid, start.told)
     for handle in handed_on:
         os.close(handle)
     try:
-        os.write(report, b"supervisor %d\nstarted %d\n" % (me, pid))
-        reason = watch(work, wakeup, lifeline, parent, started + wall_s)
+        os.write(report, b"supervisor %d\n" % os.getpid())
+        if start.target is not None:
+            os.write(report, b"started %d\n" % start.target)
+        reason = watch(work, start, report, wakeup, lifeline, parent, started + wall_s)
     except BrokenPipeError:
         reason = "stopped"
     finally:
