@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+import fcntl
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from typing import Literal
 
+import torch
 from torch import Tensor
 
-Node = dict[str, Any]
+from kernelwright.referee.contract import _tree as tree
+from kernelwright.referee.contract._tree import Node
+
 Guard = Literal["before", "after"]
+
+PAGE = mmap.PAGESIZE
+FENCE = 256
+"""Bytes of pattern before and after each tensor."""
+PATTERN = 0xFF
+LOG_BYTES = 64 * 1024
+"""The first bytes of a board are where a child notes what it may not live to say."""
+
+_ALIGN = 64
+#: From here on, released memory is given back to the system.
+_TRIM_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Bytes `low` to `high` hold pattern, except where the tensor's elements lie."""
+
+    low: int
+    high: int
 
 
 class Board:
@@ -16,62 +43,175 @@ class Board:
 
     Every tensor that is put gets fences of `FENCE` bytes before and after it, and its gaps, if its strides
     leave any, filled with 0xFF: NaN for every floating dtype, so that what is read there shows in the output.
+    Sealed: a child that cuts the file short would take the judge down with it.
     """
 
-    descriptor: int
-    size: int
-
-    def __init__(self, size: int) -> None: ...
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.descriptor = os.memfd_create("kernelwright-board", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.descriptor, size)
+        fcntl.fcntl(
+            self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        )
+        self._mapping = mmap.mmap(self.descriptor, size)
+        self._bytes = torch.frombuffer(self._mapping, dtype=torch.uint8)
+        self._top = LOG_BYTES
+        self._places: dict[int, _Place] = {}
 
     def mark(self) -> int:
         """Where the next place will be; for `release`."""
-        raise NotImplementedError
+        return self._top
 
     def release(self, mark: int) -> None:
         """Forget every place made since `mark`."""
-        raise NotImplementedError
+        if self._top - mark >= _TRIM_BYTES:
+            first = _up(mark, PAGE)
+            self._mapping.madvise(mmap.MADV_REMOVE, first, _up(self._top, PAGE) - first)
+        self._places = {lo: place for lo, place in self._places.items() if place.high <= mark}
+        self._top = mark
 
     def put(self, tensor: Tensor, *, grad: bool = False, guard: Guard | None = None, offset: int = 0) -> Node:
         """Copy a tensor to a new place, with its shape and strides (expanded ones stay expanded).
 
         `grad`: the child sees it as a leaf that requires a gradient. `guard`: the page right before or after
         it cannot be touched by the child during a call: it dies with SIGSEGV. `offset`: the child sees it at
-        this storage offset, in elements. Raises MemoryError when the board is full.
+        this storage offset, in elements. Raises MemoryError when the board is full, TreeError for a dtype
+        that cannot be handed over.
         """
-        raise NotImplementedError
+        dtype = tree.dtype_name(tensor.dtype)
+        item = tree.item_size(dtype)
+        lead = offset * item
+        nbytes = tree.span(tensor.shape, tensor.stride()) * item
+        low, lo = self._place(lead + nbytes, guard)
+        high = lo + lead + nbytes + (0 if guard == "after" else FENCE)
+        node = tree.tensor_node(dtype, tensor.shape, tensor.stride(), lo + lead)
+        node["lo"] = lo
+        if grad:
+            node["grad"] = True
+        if guard == "before":
+            node["guard"] = [low - PAGE, PAGE]
+        elif guard == "after":
+            node["guard"] = [high, PAGE]
+        self._places[node["lo"]] = _Place(low, high)
+        self._top = high + (PAGE if guard == "after" else 0)
+        self.rewrite(node, tensor)
+        return node
 
     def put_tree(self, value: Any, **options: Any) -> Node:
         """Copy a value of tensors, tuples, lists, dicts and scalars; `options` as for `put`."""
-        raise NotImplementedError
+        return tree.encode(value, lambda tensor: self.put(tensor, **options))
 
     def adopt(self, node: Node, source: Board, **options: Any) -> Node:
         """Copy a tree whose tensors are in another board into this one; `options` as for `put`."""
-        raise NotImplementedError
+        return tree.map_tensors(node, lambda one: self.put(source.tensor(one), **options))
 
     def room(self, nbytes: int) -> int:
-        """The offset of `nbytes` filled with nothing in particular, fenced, for what a child writes."""
-        raise NotImplementedError
+        """The offset of `nbytes` for what a child writes; what they hold is not said."""
+        at = _up(self._top, PAGE)
+        if at + nbytes > self.size:
+            raise MemoryError(_full(self.size, nbytes))
+        self._top = at + nbytes
+        return at
 
     def tensor(self, node: Node) -> Tensor:
         """The memory of a tensor node, in place; the child may change it any time."""
-        raise NotImplementedError
+        return tree.tensor_in(self._mapping, {**node, "grad": False})
 
     def copy(self, node: Node) -> Tensor:
         """A private copy of a tensor node, with its strides."""
-        raise NotImplementedError
+        count = node["nbytes"]
+        if not count:
+            return torch.empty_strided(node["shape"], node["strides"], dtype=tree.DTYPES[node["dtype"]])
+        raw = self._bytes[node["at"] : node["at"] + count].clone()
+        return raw.view(tree.DTYPES[node["dtype"]]).as_strided(node["shape"], node["strides"])
 
     def rewrite(self, node: Node, tensor: Tensor) -> None:
         """New contents, same place; fences and gaps are restored too."""
-        raise NotImplementedError
+        place = self._places[node["lo"]]
+        self._bytes[place.low : place.high] = PATTERN
+        if node["nbytes"]:
+            # Elements that share memory are equal, so the order in which they are written does not matter.
+            strides = node["strides"]
+            target, source = self.tensor(node), tensor.detach()
+            _bits(_distinct(target, strides)).copy_(_bits(_distinct(source, strides)))
 
     def holds(self, node: Node, tensor: Tensor) -> bool:
         """Whether the place holds the bits of `tensor` (same shape and dtype), NaN bits included."""
-        raise NotImplementedError
+        mine = self.tensor(node)
+        if mine.shape != tensor.shape or mine.dtype != tensor.dtype:
+            return False
+        return torch.equal(_bits(mine), _bits(tensor.detach()))
 
     def harm(self, node: Node) -> str:
         """What was written around the tensor: into its fences or gaps, in words; "" when nothing was."""
-        raise NotImplementedError
+        place = self._places[node["lo"]]
+        at, end = node["at"], node["at"] + node["nbytes"]
+        counts = {
+            "before it": _written(self._bytes[place.low : at]),
+            "after it": _written(self._bytes[end : place.high]),
+        }
+        if node["nbytes"] > _distinct(self.tensor(node), node["strides"]).nbytes:
+            inside = self._bytes[at:end].clone()
+            elements = inside.view(tree.DTYPES[node["dtype"]]).as_strided(node["shape"], node["strides"])
+            bits = _bits(_distinct(elements, node["strides"]))
+            bits.fill_(PATTERN if bits.element_size() == 1 else -1)
+            counts["between its rows"] = _written(inside)
+        return ", ".join(f"{count} bytes {where}" for where, count in counts.items() if count)
+
+    def log(self) -> bytes:
+        """What the child noted in the first bytes of the board, up to the first zero byte."""
+        return bytes(self._mapping[:LOG_BYTES]).split(b"\0", 1)[0]
 
     def close(self) -> None:
         """Give the memory back; views of it must not be used any more."""
-        raise NotImplementedError
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+            self._mapping.madvise(mmap.MADV_REMOVE, 0, self.size)
+
+    def _place(self, nbytes: int, guard: Guard | None) -> tuple[int, int]:
+        """Where the fence of a new place begins, and where its tensor does."""
+        if guard == "before":
+            low = lo = _up(self._top, PAGE) + PAGE
+        elif guard == "after":
+            # The last element ends where the page does; what alignment that leaves is the dtype's.
+            lo = _up(self._top + FENCE + nbytes, PAGE) - nbytes
+            low = lo - FENCE
+        else:
+            low = _up(self._top, _ALIGN)
+            lo = low + FENCE
+        if lo + nbytes + FENCE + PAGE > self.size:
+            raise MemoryError(_full(self.size, nbytes))
+        return low, lo
+
+
+def _full(size: int, nbytes: int) -> str:
+    return f"the board of {size} bytes has no {nbytes} bytes left"
+
+
+def _up(value: int, align: int) -> int:
+    return (value + align - 1) // align * align
+
+
+def _written(raw: Tensor) -> int:
+    return int(raw.ne(PATTERN).sum())
+
+
+def _distinct(tensor: Tensor, strides: Sequence[int]) -> Tensor:
+    """The tensor without the repetition that `strides` mean: one index along each expanded dimension."""
+    for dim, step in enumerate(strides):
+        if step == 0 and tensor.shape[dim] > 1:
+            tensor = tensor.narrow(dim, 0, 1)
+    return tensor
+
+
+_WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    """The elements as integers, whose equality is that of bits; in place where the tensor is not lazy."""
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    if tensor.dtype == torch.complex128:
+        tensor = torch.view_as_real(tensor)
+    return tensor.view(_WORDS[tensor.element_size()])

@@ -37,9 +37,10 @@ class Deadlines:
 class Candidate:
     """A callable of anyone: attribute `op` of `package`, found on `path`.
 
-    `op` is dotted, with or without the package in front (`my_kernel.rms_norm`, `my_kernel.cpu.fast.rms_norm`,
-    `rms_norm`). A class is instantiated with `init` under `torch.manual_seed(init_seed)`, and tensors of
-    `state` are copied into its parameters and buffers where names and shapes match; then the object is called.
+    `op` is dotted, with or without the package in front (`my_kernel.rms_norm`,
+    `my_kernel.cpu.fast.rms_norm`, `rms_norm`). A class is instantiated with `init` under
+    `torch.manual_seed(init_seed)`, and tensors of `state` are copied into its parameters and buffers where
+    names and shapes match; then the object is called.
     """
 
     package: str
@@ -52,24 +53,21 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The reference of a user's `baseline.py`, as the callable that is timed.
-
-    `init_seed` is the seed under which its inputs' module, if it has one, is built.
-    """
+    """The reference of a user's `baseline.py`, as the callable that is timed."""
 
     file: Path
-    init_seed: int = 0
 
 
 @dataclass(frozen=True)
 class Act:
     """Something that the performer's process was seen to do.
 
-    `act` is one of `patched` (replaced a function of torch, of a clock or of the judge), `left_on` (a mode that
-    intercepts other code's calls), `state` (a setting of torch that it did not put back), `opened` (a file of
-    the judge), `signalled` (a process that is not its own), `channel` (wrote to the judge's channel), `looked`
-    (at the frames or objects of the judge). `what` is the thing, `said` the sentence for the verdict, `where`
-    file and line of the candidate, where known. `deceives`: it can only serve to deceive the judge.
+    `act` is one of `patched` (replaced a function of torch, of a clock or of the judge), `left_on` (a mode
+    that intercepts other code's calls), `state` (a setting of torch that it did not put back), `opened` (a
+    file that is none of its business), `signalled` (a process that is not its own), `channel` (wrote to the
+    judge's channel), `looked` (at the frames or objects of the judge). `what` is the thing, `said` completes
+    a sentence that begins with "the candidate", `where` is file and line of the candidate, where known.
+    `deceives`: it can only serve to deceive the judge.
     """
 
     act: str
@@ -116,7 +114,7 @@ class PerformerFailure(KernelwrightError):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A candidate that was imported; `kind` is `function` or `module`.
+    """A candidate that was imported; `kind` is `function`, or `object` for anything else that can be called.
 
     `modules` are the top-level names of what its import loaded; `state` says of each tensor of
     `Candidate.state` whether it was taken (`""`) or why not; `seconds` is the judge's clock.
@@ -135,9 +133,10 @@ class TensorFact:
     `path` is where in the output (`""` for the output itself, `[0]`, `['lse']`, …). `type` is the exact type
     (`torch.Tensor` is what it should be). `strides` and `offset` are in elements, `storage_bytes` the size of
     the storage it lies in. `shares_input` is the index of a tensor argument (in the order of
-    `_tree.tensors_of` over args, then kwargs) whose memory it overlaps; `shares_earlier` how many calls ago an
-    output lay in the same storage; `shares_state` the name of the module's parameter or buffer it lies in.
-    `problem` says why its bytes were not copied, or is empty.
+    `_tree.tensors_of` over args, then kwargs) whose memory it shares (-1: other memory of the judge's);
+    `shares_output` is the index of an output of the same call in the same storage; `shares_earlier` how many
+    calls ago an output lay in it, as far as they are kept; `shares_state` the name of the module's parameter
+    or buffer it lies in. `problem` says why its bytes were not copied, or is empty.
     """
 
     path: str
@@ -153,6 +152,7 @@ class TensorFact:
     is_neg: bool
     requires_grad: bool
     shares_input: int | None = None
+    shares_output: int | None = None
     shares_earlier: int | None = None
     shares_state: str | None = None
     problem: str = ""
@@ -193,10 +193,21 @@ class CallResult:
 
 
 @dataclass(frozen=True)
+class Taken:
+    """An output that was copied out: `value`, `tensors` and `facts` as in `CallResult`."""
+
+    value: Node
+    tensors: tuple[Tensor | None, ...]
+    facts: tuple[TensorFact, ...]
+
+
+@dataclass(frozen=True)
 class Batch:
-    """One batch: `wall_ns` on the judge's clock from asking to answer (messages included, see
-    `Performer.overhead_ns`), `own_ns` on the performer's clock around the calls alone (untrusted),
-    `cpu_ns` what all its processes used meanwhile.
+    """One batch of calls.
+
+    `wall_ns` is on the judge's clock, from asking to answer (messages included, see
+    `Performer.overhead_ns`); `own_ns` on the performer's, around the calls alone, and not to be trusted;
+    `cpu_ns` is the processor time that all its processes used meanwhile.
     """
 
     calls: int

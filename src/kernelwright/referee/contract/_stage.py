@@ -1,32 +1,37 @@
 """The judge's handles on processes that run what is not trusted.
 
 `Handle` is one such process with its board, spoken to under deadlines; whatever becomes of it is a
-`PerformerFailure`. `Performer` is the one that calls a candidate, or a baseline. Arguments are placed by the
-judge in the handle's `board`; it looks there afterwards by itself, and copies outputs out:
+`PerformerFailure`. `Performer` is the one that calls a candidate, or a baseline. The judge places arguments
+in the handle's `board`, looks there afterwards by itself, and copies outputs out:
 
-    performer = Performer(Candidate("my_kernel", "my_kernel.rms_norm", path=(folder,)), template=template)
-    performer.load()
-    mark = performer.board.mark()
-    args = [performer.board.put(x, guard="after"), performer.board.put(weight)]
-    result = performer.call(args, room=2 * x.nbytes + 65536, settle_ms=1.0)
-    harmed = [performer.board.harm(node) for node in args]       # fences, gaps: "" when intact
-    same = performer.board.holds(args[0], x)                     # not mutated?
-    performer.board.release(mark)
+    candidate = Candidate("my_kernel", "my_kernel.rms_norm", path=(folder,))
+    with Performer(candidate, template=template) as performer:
+        performer.load()
+        mark = performer.board.mark()
+        args = [performer.board.put(x, guard="after"), performer.board.put(weight)]
+        result = performer.call(args, room=2 * x.nbytes + 65536, settle_ms=1.0)
+        harm = [performer.board.harm(node) for node in args]     # fences and gaps: "" when intact
+        same = performer.board.holds(args[0], x)                 # not mutated?
+        performer.board.release(mark)
 """
 
 from __future__ import annotations
 
+import json
+import statistics
+from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-from typing import Self
 
 from torch import Tensor
 
 from kernelwright.process import Limits
-from kernelwright.referee.contract._board import Board
+from kernelwright.process import Template
+from kernelwright.referee.contract import _tree as tree
 from kernelwright.referee.contract._facts import Act
 from kernelwright.referee.contract._facts import Arguments
 from kernelwright.referee.contract._facts import Baseline
@@ -38,7 +43,14 @@ from kernelwright.referee.contract._facts import Loaded
 from kernelwright.referee.contract._facts import Node
 from kernelwright.referee.contract._facts import PerformerFailure
 from kernelwright.referee.contract._facts import Raised
+from kernelwright.referee.contract._facts import Taken
 from kernelwright.referee.contract._facts import TensorFact
+from kernelwright.referee.contract._handle import BOARD_BYTES
+from kernelwright.referee.contract._handle import DEADLINES
+from kernelwright.referee.contract._handle import Handle
+from kernelwright.referee.contract._reading import read_act
+from kernelwright.referee.contract._reading import read_facts
+from kernelwright.referee.contract._reading import read_names
 
 __all__ = [
     "Act",
@@ -54,82 +66,12 @@ __all__ = [
     "Performer",
     "PerformerFailure",
     "Raised",
+    "Taken",
     "TensorFact",
 ]
 
-
-class Handle:
-    """One untrusted process that runs a script of ours, and the board shared with it.
-
-    The script is started as `script --board=DESCRIPTOR,SIZE`, finds its channel with
-    `kernelwright.process.connect`, and answers each message once, with the message's `id` in the answer
-    (`_desk.serve` does both for a script that maps operations to functions). `who` names it in reasons
-    ("the candidate", "the reference"). `template` is a `process.Template` that it is forked from; without
-    one, a fresh interpreter is started. The process starts at the first message. As a context manager, it is
-    dead with all that it started when the block is left.
-    """
-
-    def __init__(
-        self,
-        script: Path,
-        *,
-        who: str,
-        template: Any = None,
-        deadlines: Deadlines = Deadlines(),
-        board_bytes: int = 8 << 30,
-        limits: Limits | None = None,
-        env: Mapping[str, str] | None = None,
-        sandbox: Any = None,
-        cwd: Path | None = None,
-    ) -> None: ...
-
-    board: Board
-
-    def ask(
-        self, op: str, *, within_s: float | None = None, idle_s: float | None = None, **fields: Any
-    ) -> dict[str, Any]:
-        """Send one message, wait for its answer; `within_s` defaults to `deadlines.call_s`.
-
-        Raises PerformerFailure: hung when it is late (or idle for `idle_s`), crashed or out_of_memory when it
-        died, cheated when what came is not the one answer, and with `raised` and `alive` when the script
-        answered that something raised.
-        """
-        raise NotImplementedError
-
-    def ask_timed(
-        self, op: str, *, within_s: float | None = None, **fields: Any
-    ) -> tuple[dict[str, Any], int]:
-        """As `ask`; also the nanoseconds between sending and having the answer."""
-        raise NotImplementedError
-
-    def cpu_ns(self) -> int:
-        """Processor time of all its processes so far, seen from outside; 0 where that cannot be seen."""
-        raise NotImplementedError
-
-    def settled(self, grace_s: float = 0.3, watch_s: float = 0.05) -> float:
-        """CPU seconds used while nobody asks for anything: what still runs after a call returned.
-
-        Waits up to `grace_s` for threads to go idle (OpenMP's spin for some milliseconds after a parallel
-        region), then measures for `watch_s`; returns at once when it is idle. The answer is the use within
-        `watch_s`: near `watch_s` or more means that something works on.
-        """
-        raise NotImplementedError
-
-    def guards(self) -> Mapping[str, str]:
-        """Isolation of the process: guard name -> "" when active, else why it is not."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """End the process and everything it started, and give the board back."""
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+PERFORMER = Path(__file__).with_name("_performer.py")
+_ROOM = 64 << 20
 
 
 class Performer(Handle):
@@ -139,12 +81,13 @@ class Performer(Handle):
         self,
         target: Candidate | Baseline,
         *,
-        template: Any = None,
-        deadlines: Deadlines = Deadlines(),
-        board_bytes: int = 8 << 30,
+        template: Template | None = None,
+        deadlines: Deadlines = DEADLINES,
+        board_bytes: int = BOARD_BYTES,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
         sandbox: Any = None,
+        cwd: Path | None = None,
         watched: Mapping[str, Path] | None = None,
         keep_pages: bool = False,
     ) -> None:
@@ -153,20 +96,62 @@ class Performer(Handle):
         `keep_pages`: the allocator never gives freed memory back to the system, so that calls that allocate
         do not pay page faults.
         """
+        super().__init__(
+            PERFORMER,
+            who="the baseline" if isinstance(target, Baseline) else "the candidate",
+            template=template,
+            deadlines=deadlines,
+            board_bytes=board_bytes,
+            limits=limits,
+            env=env,
+            sandbox=sandbox,
+            cwd=cwd,
+        )
+        self.target = target
+        self._watched = {name: str(Path(path).absolute()) for name, path in (watched or {}).items()}
+        self._keep_pages = keep_pages
+        self._called = False
+        self._number = 0
+        self._slots: tuple[Arguments, ...] = ()
+        self._order: tuple[int, ...] = ()
+        self._first = 0
+        self._told: dict[tuple[str, str], Act] = {}
 
     def load(self, *, threads: int | None = None) -> Loaded:
         """Import the target and find the callable; within `deadlines.first_s`.
 
         Raises PerformerFailure; `unsupported` when the target raised NotImplementedError.
         """
-        raise NotImplementedError
+        target = self.target
+        fields: dict[str, Any] = {"baseline": None}
+        if isinstance(target, Baseline):
+            fields["baseline"] = str(target.file.absolute())
+        else:
+            fields["path"] = [str(path.absolute()) for path in target.path]
+            fields.update(package=target.package, name=target.op, init_seed=target.init_seed)
+            fields.update(init=[*target.init], state=dict(target.state))
+        answer, took = self.ask_timed(
+            "load",
+            within_s=self.deadlines.first_s,
+            threads=threads,
+            watched=self._watched,
+            keep_pages=self._keep_pages,
+            **fields,
+        )
+        state = answer.get("state")
+        return Loaded(
+            kind="function" if answer.get("kind") == "function" else "object",
+            seconds=took / 1e9,
+            modules=read_names(answer.get("modules")),
+            state={str(k)[:200]: str(v)[:200] for k, v in state.items()} if isinstance(state, dict) else {},
+        )
 
     def call(
         self,
         args: Sequence[Node],
         kwargs: Mapping[str, Node] | None = None,
         *,
-        room: int = 64 << 20,
+        room: int = _ROOM,
         threads: int | None = None,
         grad_outputs: Sequence[Node | None] | None = None,
         settle_ms: float | None = None,
@@ -181,16 +166,63 @@ class Performer(Handle):
         for each output tensor: then arguments put with `grad=True` get gradients. `poison`: sizes in bytes of
         memory filled with 0xFF (NaN) and freed just before, default the sizes of the tensor arguments; `()`
         for none. `trace` notes the torch operators reached, under a dispatch mode: not for judging values.
+        Raises PerformerFailure.
         """
-        raise NotImplementedError
+        limit = self.deadlines.call_s if self._called else self.deadlines.first_s
+        self._number += 1
+        with self._rooms(3, room) as (at, settled_at, gradients_at):
+            answer, took = self.ask_timed(
+                "call",
+                within_s=limit if within_s is None else within_s,
+                args=[*args],
+                kwargs=dict(kwargs or {}),
+                number=self._number,
+                at=at,
+                settled_at=settled_at,
+                gradients_at=gradients_at,
+                room=room,
+                threads=threads,
+                grad_outputs=None if grad_outputs is None else [*grad_outputs],
+                settle_ms=settle_ms,
+                poison=None if poison is None else [*poison],
+                trace=trace,
+            )
+            self._called = True
+            taken = self._taken(answer, at, room)
+            settled = gradients = None
+            if settle_ms is not None:
+                settled = self._copies(answer.get("settled"), settled_at, room)[1]
+            if grad_outputs is not None:
+                given = answer.get("gradients")
+                gradients = tuple(
+                    None if node is None else self._copies(node, gradients_at, room)[1][0]
+                    for node in (given if isinstance(given, list) else ())
+                )
+        return CallResult(
+            value=taken.value,
+            tensors=taken.tensors,
+            facts=taken.facts,
+            settled=settled,
+            gradients=gradients,
+            number=self._number,
+            seconds=took / 1e9,
+            operators=read_names([*answer["operators"]]) if isinstance(answer.get("operators"), dict) else (),
+        )
 
-    def recopy(self, number: int, *, room: int = 64 << 20) -> tuple[Tensor | None, ...]:
-        """The outputs of an earlier call as they are now; the last eight calls are kept (up to 512 MiB)."""
-        raise NotImplementedError
+    def recopy(self, number: int, *, room: int = _ROOM) -> tuple[Tensor | None, ...]:
+        """The outputs of an earlier call as they are now; the last eight calls are kept (up to 512 MiB).
+
+        Raises PerformerFailure, with `alive`, when it is no longer kept.
+        """
+        with self._rooms(1, room) as (at,):
+            answer = self.ask("recopy", number=number, at=at, room=room)
+            return self._copies(answer.get("value"), at, room)[1]
 
     def arrange(self, slots: Sequence[Arguments], *, threads: int | None = None) -> None:
         """Build the argument tuples of a race once; their tensors stay in place in the board."""
-        raise NotImplementedError
+        self._slots = tuple(slots)
+        told = [{"args": [*args], "kwargs": dict(kwargs)} for args, kwargs in slots]
+        self.ask("arrange", slots=told, threads=threads)
 
     def batch(
         self,
@@ -198,29 +230,103 @@ class Performer(Handle):
         *,
         lead: Sequence[int] = (),
         keep: int | None = None,
+        refresh: Callable[[], None] | None = None,
         within_s: float | None = None,
     ) -> Batch:
         """Call the slots of `order` back to back, after those of `lead`, untimed.
 
         All outputs are kept until the next batch, or the last `keep` of them; call i is the i-th of `order`.
-        The calls of `lead` end before the clock starts. An empty order is allowed: it takes the messages' time.
+        The calls of `lead` end before the clock starts, and before `refresh`, in which the judge may rewrite
+        the contents of slots. An empty order is allowed: it takes the messages' time.
         """
-        raise NotImplementedError
+        limit = self.deadlines.batch_s if within_s is None else within_s
+        self._order, self._first = tuple(order), 0 if keep is None else max(0, len(order) - keep)
+        self.ask("plan", within_s=limit, order=[*order], lead=[*lead], keep=keep)
+        if refresh is not None:
+            refresh()
+        used = self.cpu_ns()
+        answer, took = self.ask_timed("go", within_s=limit)
+        used = self.cpu_ns() - used
+        own = answer.get("own_ns")
+        return Batch(len(order), took, own if isinstance(own, int) else 0, used)
 
-    def collect(
-        self, calls: Sequence[int], *, room: int = 64 << 20
-    ) -> tuple[tuple[Node, tuple[Tensor | None, ...], tuple[TensorFact, ...]], ...]:
-        """Outputs of those calls of the last batch, as they are now: value, tensors, facts as in CallResult."""
-        raise NotImplementedError
+    def collect(self, calls: Sequence[int], *, room: int = _ROOM) -> tuple[Taken, ...]:
+        """Outputs of those calls of the last batch, as they are now; `room` is for all of them.
+
+        Raises IndexError for a call whose output was not kept.
+        """
+        for index in calls:
+            if not self._first <= index < len(self._order):
+                raise IndexError(f"the output of call {index} of the last batch was not kept")
+        inputs = []
+        for index in calls:
+            args, kwargs = self._slots[self._order[index]]
+            inputs.append([one for node in (*args, *kwargs.values()) for one in tree.tensors_of(node)])
+        with self._rooms(1, room) as (at,):
+            answer = self.ask("collect", calls=[*calls], inputs=inputs, at=at, room=room)
+            given = answer.get("taken")
+            if not isinstance(given, list) or len(given) != len(calls):
+                self._wrote_channel("an answer without the outputs that were asked for")
+            return tuple(self._taken(one, at, room) for one in given)
 
     def drop(self) -> None:
         """Forget the outputs of the last batch."""
-        raise NotImplementedError
+        self._order = ()
+        self.ask("drop")
 
     def overhead_ns(self, times: int = 50) -> int:
-        """Median nanoseconds that an empty batch takes on the judge's clock. Measure it on the BASELINE's."""
-        raise NotImplementedError
+        """Median nanoseconds that an empty batch takes on the judge's clock. Measure it on the baseline's."""
+        return int(statistics.median(self.batch(()).wall_ns for _ in range(times)))
 
     def acts(self) -> tuple[Act, ...]:
-        """What the sensors saw so far, and what the judge saw on the channel; works for a dead performer too."""
-        raise NotImplementedError
+        """What the sensors saw so far, and what the judge saw on the channel; of a dead performer, too."""
+        self._read_log()
+        if self._child is not None and self.outcome is None:
+            try:
+                given = self.ask("acts").get("acts")
+            except PerformerFailure as failure:
+                given = []
+                if failure.act is not None:
+                    self._told[failure.act.act, failure.act.what] = failure.act
+            for one in given if isinstance(given, list) else []:
+                self._tell(read_act(one))
+        return (*self._told.values(), *self._channel_acts)
+
+    def _read_log(self) -> None:
+        for line in self.board.log().splitlines():
+            try:
+                self._tell(read_act(json.loads(line)))
+            except (ValueError, RecursionError):
+                continue  # the candidate can write here, too
+
+    def _tell(self, act: Act | None) -> None:
+        if act is not None and len(self._told) < 256:
+            self._told.setdefault((act.act, act.what), act)
+
+    def _noted(self) -> Act | None:
+        self._read_log()
+        return next((act for act in self._told.values() if act.deceives), None)
+
+    @contextmanager
+    def _rooms(self, count: int, nbytes: int) -> Iterator[tuple[int, ...]]:
+        mark = self.board.mark()
+        try:
+            yield tuple(self.board.room(nbytes) for _ in range(count))
+        finally:
+            self.board.release(mark)
+
+    def _taken(self, answer: Mapping[str, Any], at: int, room: int) -> Taken:
+        value, tensors = self._copies(answer.get("value"), at, room)
+        facts = read_facts(answer.get("facts"), value)
+        if facts is None:
+            self._wrote_channel("an answer that does not describe the output")
+        return Taken(value, tensors, facts)
+
+    def _copies(self, node: object, at: int, room: int) -> tuple[Node, tuple[Tensor | None, ...]]:
+        """A tree that the performer sent, and the judge's own copies of its tensors."""
+        try:
+            value = tree.checked(node, low=at, high=at + room)
+        except tree.TreeError as error:
+            self._wrote_channel(f"an answer with {error}")
+        nodes = tree.tensors_of(value)
+        return value, tuple(None if "missing" in one else self.board.copy(one) for one in nodes)

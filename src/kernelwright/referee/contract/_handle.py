@@ -1,0 +1,286 @@
+"""One process that is not trusted, spoken to under deadlines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from typing import NoReturn
+from typing import Self
+
+from kernelwright.process import Child
+from kernelwright.process import ChildEnded
+from kernelwright.process import ChildGarbled
+from kernelwright.process import ChildTimeout
+from kernelwright.process import End
+from kernelwright.process import Limits
+from kernelwright.process import Outcome
+from kernelwright.process import Template
+from kernelwright.referee._verdict import Status
+from kernelwright.referee.contract._board import Board
+from kernelwright.referee.contract._facts import Act
+from kernelwright.referee.contract._facts import Deadlines
+from kernelwright.referee.contract._facts import PerformerFailure
+from kernelwright.referee.contract._facts import Raised
+
+DEADLINES = Deadlines()
+BOARD_BYTES = 8 << 30
+_LIFE_S = 24 * 3600.0
+_LOOK_S = 0.5
+#: Processor time that a sleeping process may use between two looks and still count as idle.
+_IDLE_NS = 2_000_000
+_TEXT = 500
+_MEMORY_TEXT = re.compile(r"out of memory|can't allocate memory|DefaultCPUAllocator|bad_alloc", re.IGNORECASE)
+
+
+class Handle:
+    """One untrusted process that runs a script of ours, and the board shared with it.
+
+    The script is started as `script --board=DESCRIPTOR,SIZE` and answers each message once, with the
+    message's `id` in the answer; `_desk` has both ends of that for a script that maps operations to
+    functions. `who` names the process in reasons ("the candidate", "the reference"). With a `template` it is
+    forked from that, else a fresh interpreter is started. It starts at the first message. As a context
+    manager, it is dead with all that it started when the block is left.
+    """
+
+    def __init__(
+        self,
+        script: Path,
+        *,
+        who: str,
+        template: Template | None = None,
+        deadlines: Deadlines = DEADLINES,
+        board_bytes: int = BOARD_BYTES,
+        limits: Limits | None = None,
+        env: Mapping[str, str] | None = None,
+        sandbox: Any = None,
+        cwd: Path | None = None,
+    ) -> None:
+        self.who = who
+        self.deadlines = deadlines
+        self.board = Board(board_bytes)
+        self._script = script
+        self._template = template
+        self._limits = limits or Limits(wall_s=_LIFE_S)
+        self._env = env
+        self._sandbox = sandbox
+        self._cwd = cwd
+        self._child: Child | None = None
+        self._channel_acts: list[Act] = []
+
+    def ask(
+        self, op: str, *, within_s: float | None = None, idle_s: float | None = None, **fields: Any
+    ) -> dict[str, Any]:
+        """Send one message, wait for its answer; `within_s` defaults to `deadlines.call_s`.
+
+        Raises PerformerFailure: hung when it is late (or none of its processes has used the processor for
+        `idle_s`), crashed or out_of_memory when it died, cheated when what came is not the one answer; and,
+        with `raised` and `alive`, what the script's operation raised.
+        """
+        return self.ask_timed(op, within_s=within_s, idle_s=idle_s, **fields)[0]
+
+    def ask_timed(
+        self, op: str, *, within_s: float | None = None, idle_s: float | None = None, **fields: Any
+    ) -> tuple[dict[str, Any], int]:
+        """As `ask`; also the nanoseconds between sending and having the answer."""
+        child = self._started()
+        self._nothing_unasked(child)
+        number = secrets.token_hex(8)
+        message = {"op": op, "id": number, **fields}
+        limit = self.deadlines.call_s if within_s is None else within_s
+        try:
+            begin = time.perf_counter_ns()
+            child.send(message)
+            answer = self._await(child, limit, idle_s)
+            took = time.perf_counter_ns() - begin
+        except ChildEnded as error:
+            self._died(error.outcome)
+        except ChildTimeout:
+            self._hung(f"{self.who} did not read the judge's message for ten seconds")
+        except ChildGarbled as error:
+            self._wrote_channel(f"what came on the judge's channel is no answer: {error}")
+        if answer.get("id") != number:
+            self._wrote_channel("an answer that nobody had asked for came on the judge's channel")
+        if "error" in answer:
+            self._raised(op, answer["error"])
+        if "too_long" in answer:
+            raise PerformerFailure(
+                Status.CRASHED, f"{self.who} gave an answer that is too long to be sent", alive=True
+            )
+        return answer, took
+
+    def cpu_ns(self) -> int:
+        """Processor time of all its processes so far, seen from outside."""
+        return self._child.cpu_ns() if self._child is not None else 0
+
+    def settled(self, grace_s: float = 0.3, watch_s: float = 0.03) -> float:
+        """CPU seconds used while nobody asks for anything: what still runs after a call returned.
+
+        Waits up to `grace_s` for threads to go idle (OpenMP's spin for some milliseconds after a parallel
+        region), looking every `watch_s`, and returns what was used in the last look: near zero when it is
+        idle, `watch_s` for each thread that works on.
+        """
+        child = self._started()
+        deadline = time.monotonic() + grace_s
+        while True:
+            before = child.cpu_ns()
+            time.sleep(watch_s)
+            used = child.cpu_ns() - before
+            if used < _IDLE_NS or time.monotonic() >= deadline:
+                return used / 1e9
+
+    def guards(self) -> Mapping[str, str]:
+        """Isolation of the process: guard name -> "" when active, else why it is not."""
+        guards: Mapping[str, str] = getattr(self._started(), "guards", {})
+        return guards
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What became of the process, or None while it runs or has not been started."""
+        return self._child.outcome if self._child is not None else None
+
+    def close(self) -> None:
+        """End the process and everything it started, and give the board back."""
+        if self._child is not None:
+            with contextlib.suppress(OSError):
+                self._child.kill()
+        self.board.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _started(self) -> Child:
+        if self._child is not None:
+            return self._child
+        words = f"--board={self.board.descriptor},{self.board.size}"
+        options: dict[str, Any] = {
+            "limits": self._limits,
+            "env": self._env,
+            "cwd": self._cwd,
+            "pass_fds": (self.board.descriptor,),
+        }
+        if self._sandbox is not None:
+            options["sandbox"] = self._sandbox
+        if self._template is not None:
+            self._child = self._template.child(self._script, words, **options)
+        else:
+            self._child = Child([sys.executable, "-I", os.fspath(self._script), words], **options)
+        return self._child
+
+    def _await(self, child: Child, limit_s: float, idle_s: float | None) -> dict[str, Any]:
+        """Wait for one message; looks now and then whether anything is going on at all."""
+        now = time.monotonic()
+        deadline = now + limit_s
+        idle_s = self.deadlines.idle_s if idle_s is None else idle_s
+        look_s = min(_LOOK_S, idle_s / 4)
+        used, busy_at = -_IDLE_NS, now
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return child.receive(min(max(left, 0.001), look_s))
+            except ChildTimeout:
+                now = time.monotonic()
+            if now >= deadline:
+                self._hung(f"{self.who} had not answered after {limit_s:.3g} s")
+            using = child.cpu_ns()
+            if using - used >= _IDLE_NS:
+                used, busy_at = using, now
+            elif now - busy_at >= idle_s:
+                self._hung(
+                    f"{self.who} made no progress: none of its processes used the processor "
+                    f"for {idle_s:.3g} s"
+                )
+
+    def _nothing_unasked(self, child: Child) -> None:
+        """See to it that the channel is empty before a question is asked."""
+        try:
+            child.receive(0.0)
+        except ChildTimeout:
+            return
+        except ChildEnded as error:
+            self._died(error.outcome)
+        except ChildGarbled as error:
+            self._wrote_channel(f"what came on the judge's channel is no answer: {error}")
+        self._wrote_channel("an answer that nobody had asked for came on the judge's channel")
+
+    def _wrote_channel(self, how: str) -> NoReturn:
+        act = Act("channel", "channel", f"wrote to the judge's channel: {how}")
+        self._channel_acts.append(act)
+        self._end()
+        raise PerformerFailure(Status.CHEATED, f"{self.who} {act.said}", act=act)
+
+    def _hung(self, reason: str) -> NoReturn:
+        self._end()
+        raise PerformerFailure(Status.HUNG, reason, act=self._noted())
+
+    def _died(self, outcome: Outcome) -> NoReturn:
+        raise PerformerFailure(*self._cause(outcome), act=self._noted())
+
+    def _cause(self, outcome: Outcome) -> tuple[Status, str]:
+        said = outcome.stderr.strip().splitlines()
+        last = f"; it last said: {said[-1][:_TEXT]}" if said else ""
+        if outcome.end is End.OUT_OF_MEMORY:
+            return Status.OUT_OF_MEMORY, f"{self.who} ran out of memory{last}"
+        if outcome.end is End.TIMED_OUT:
+            return Status.HUNG, f"{self.who} was ended at its limit of time{last}"
+        if outcome.end is End.EXITED:
+            return (
+                Status.CRASHED,
+                f"{self.who} ended its process itself with exit code {outcome.returncode}{last}",
+            )
+        return Status.CRASHED, f"the process of {self.who} {outcome.describe()}"
+
+    def _raised(self, op: str, error: object) -> NoReturn:
+        told = _read_raised(error)
+        names = {told.type, *told.bases}
+        place = f" ({told.where})" if told.where else ""
+        text = f"{told.type}: {told.message}" if told.message else told.type
+        doing = "importing it" if op == "load" else "it"
+        if "NotImplementedError" in names:
+            status, reason = (
+                Status.UNSUPPORTED,
+                f"{self.who} says that it does not support this: {text}{place}",
+            )
+        elif "MemoryError" in names or ("RuntimeError" in names and _MEMORY_TEXT.search(told.message)):
+            status, reason = Status.OUT_OF_MEMORY, f"{self.who} ran out of memory: {text}{place}"
+        else:
+            status, reason = Status.CRASHED, f"{self.who}: {doing} raised {text}{place}"
+        raise PerformerFailure(status, reason, raised=told, alive=True, act=self._noted())
+
+    def _noted(self) -> Act | None:
+        """An act that explains an end, where one was noted."""
+        return None
+
+    def _end(self) -> None:
+        if self._child is not None:
+            with contextlib.suppress(OSError):
+                self._child.kill()
+
+
+def _read_raised(error: object) -> Raised:
+    """An exception as a child describes it; what is missing is empty."""
+    told = error if isinstance(error, dict) else {}
+    bases = told.get("bases")
+    return Raised(
+        type=text_of(told.get("type")) or "an exception",
+        bases=tuple(text_of(base) for base in bases[:10]) if isinstance(bases, list) else (),
+        message=text_of(told.get("message")),
+        where=text_of(told.get("where")),
+    )
+
+
+def text_of(value: object) -> str:
+    """A string of a child's, on one line and cut to 500 characters; "" for anything else."""
+    return " ".join(value.split())[:_TEXT] if isinstance(value, str) else ""
