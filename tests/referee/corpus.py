@@ -72,7 +72,7 @@ class Specimen:
 
 
 def specimens(corpus: str) -> list[Specimen]:
-    """The specimens of a folder beside this file, by name. Raises ValueError for a head with an unknown key."""
+    """The specimens of a folder beside this file, by name. Raises ValueError for an unknown key."""
     return [_read(file) for file in sorted((HERE / corpus).glob("*.py"))]
 
 
@@ -95,7 +95,7 @@ def _read(file: Path) -> Specimen:
 
 
 def lay_out(specimen: Specimen, folder: Path) -> ContractTarget:
-    """Copies of the specimen and its baseline as a person would have them: side by side, under plain names."""
+    """Copies of the specimen and its baseline, side by side under plain names."""
     shutil.copy(HERE / "baselines" / f"{specimen.baseline}.py", folder / "baseline.py")
     package = folder / "candidates"
     package.mkdir()
