@@ -38,7 +38,7 @@ def test_a_clear_win_meets_every_condition() -> None:
 def test_a_clear_loss_is_slower_and_says_why_it_is_no_win() -> None:
     answer, reasons = GATE.judge(samples(0, 950), samples(1, 1000), warmups=50)
     assert answer is Comparison.SLOWER
-    assert any(reason.startswith("mean 99 for reason in reasons)
+    assert any(reason.startswith("mean 99") for reason in reasons)
 
 
 def test_equal_kernels_are_the_same_or_ambiguous() -> None:
