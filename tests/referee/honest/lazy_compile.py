@@ -33,7 +33,7 @@ def _load():
     source.write_text(_SOURCE)
     library = folder / "rms_norm.so"
     command = ["g++", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True)
     _library = ctypes.CDLL(str(library))
     _library.rms_norm.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 2
     _library.rms_norm.restype = None
