@@ -9,19 +9,31 @@ from typing import Any
 import pytest
 import torch
 
+from kernelwright.referee.contract import _tree as tree
 from kernelwright.referee.contract._board import Board
+from kernelwright.referee.contract._slots import Draw
 from kernelwright.referee.contract._slots import nodes_of
 from kernelwright.referee.contract._slots import Slots
 
 SHAPE = (6, 8)
 
 
-def draw(seed: int) -> tuple[list[Any], dict[str, Any]]:
+def as_draw(*arguments: Any) -> Draw:
+    tensors: list[torch.Tensor] = []
+
+    def note(tensor: torch.Tensor) -> dict[str, Any]:
+        tensors.append(tensor)
+        return {"t": "tensor"}
+
+    return [tree.encode(one, note) for one in arguments], tensors
+
+
+def draw(seed: int) -> Draw:
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(*SHAPE, generator=generator).to(torch.bfloat16)
     weight = torch.randn(2, SHAPE[1], generator=generator)[:, ::2]
     labels = torch.randint(0, 5, (6,), generator=generator)
-    return [x, [weight, 3]], {"labels": labels, "eps": 1e-6}
+    return as_draw(x, [weight, 3], labels, 1e-6)
 
 
 @pytest.fixture
@@ -73,7 +85,7 @@ def test_few_elements_change_in_most_slots_and_all_of_them_in_some(board: Board,
 
 
 def test_integers_are_only_those_of_a_draw(board: Board, slots: Slots) -> None:
-    drawn = [draw(seed)[1]["labels"].tolist() for seed in (1, 2)]
+    drawn = [draw(seed)[1][2].tolist() for seed in (1, 2)]
     for _ in range(20):
         slots.renew()
         assert all(held(board, slots, slot)[2].tolist() in drawn for slot in range(len(slots)))
@@ -81,7 +93,7 @@ def test_integers_are_only_those_of_a_draw(board: Board, slots: Slots) -> None:
 
 def test_tensors_with_infinities_are_only_those_of_a_draw(board: Board) -> None:
     mask = torch.zeros(4, 4).masked_fill_(torch.ones(4, 4).triu(1).bool(), float("-inf"))
-    slots = Slots(board, [([torch.randn(4, 4), mask], {})], 3, seed=0)
+    slots = Slots(board, [as_draw(torch.randn(4, 4), mask)], 3, seed=0)
     slots.renew()
     assert torch.equal(held(board, slots, 0)[1], mask)
 
@@ -90,7 +102,7 @@ def test_single_elements_can_be_left_alone(board: Board) -> None:
     slots = Slots(board, [draw(1), draw(2)], 5, seed=4, single=False)
     for _ in range(10):
         slots.renew()
-        wanted = [draw(seed)[0][0] for seed in (1, 2)]
+        wanted = [draw(seed)[1][0] for seed in (1, 2)]
         assert all(any(torch.equal(held(board, slots, s)[0], one) for one in wanted) for s in range(5))
 
 
@@ -129,13 +141,11 @@ def test_an_order_takes_all_slots_before_any_again(slots: Slots) -> None:
     assert slots.order(13) != slots.order(13)
 
 
-def test_contents_become_arguments_again(slots: Slots) -> None:
-    args, kwargs = slots.as_arguments(slots.contents(0))
-    assert args[0].shape == SHAPE
-    assert args[0].dtype == torch.bfloat16
-    assert args[1][0].stride() == (8, 2)
-    assert args[1][1] == 3
-    assert kwargs["eps"] == 1e-6
+def test_contents_have_the_strides_of_the_arguments(slots: Slots) -> None:
+    x, weight, labels = slots.contents(0)
+    assert (x.shape, x.dtype) == (SHAPE, torch.bfloat16)
+    assert weight.stride() == (8, 2)
+    assert labels.dtype == torch.int64
 
 
 def test_places_are_apart_and_not_at_equal_distances(slots: Slots) -> None:

@@ -89,8 +89,8 @@ def burning(candidate: Conduct, baseline: Conduct) -> str | None:
         return None
     return (
         f"its processes used {mine.cpu_s * 1e3:.3g} ms of processor time in each {mine.wall_s * 1e3:.3g} ms "
-        f"in which only the baseline had work ({theirs.cpu_s * 1e3:.2g} ms the other way round): it slows the "
-        f"baseline down"
+        f"in which only the baseline had work ({theirs.cpu_s * 1e3:.2g} ms the other way round): it slows "
+        f"the baseline down"
     )
 
 

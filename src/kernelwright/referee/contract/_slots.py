@@ -33,8 +33,8 @@ _TRIES = 8
 
 _WORDS: Mapping[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
-Draw = tuple[list[Node], dict[str, Node]]
-"""Positional and keyword arguments of one call, as trees."""
+Draw = tuple[Sequence[Node], Sequence[Tensor]]
+"""The arguments of one call: trees, and the tensors in them, in order."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Slots:
     def __init__(
         self,
         board: Board,
-        draws: Sequence[tuple[Sequence[Any], Mapping[str, Any]]],
+        draws: Sequence[Draw],
         count: int,
         *,
         seed: int,
@@ -82,15 +82,13 @@ class Slots:
     ) -> None:
         self._board = board
         self._random = np.random.default_rng(seed)
-        self.arguments: list[Draw] = []
-        self._nodes: list[list[Node]] = []
+        self.arguments: list[list[Node]] = []
         for _ in range(count):
-            args, kwargs = draws[0]
+            # Places at unequal distances, so that no two slots map to the same sets of a cache.
             board.room(int(self._random.integers(0, 64)) * 64)
-            put = [board.put_tree(value) for value in args], {k: board.put_tree(v) for k, v in kwargs.items()}
-            self.arguments.append(put)
-            self._nodes.append(nodes_of(put))
-        self._draws = [tensors_of(draw) for draw in draws]
+            self.arguments.append(put(board, draws[0]))
+        self._nodes = [nodes_of(arguments) for arguments in self.arguments]
+        self._draws = [list(tensors) for _, tensors in draws]
         self._places = [self._place(index, single) for index in range(len(self._draws[0]))]
         self._held = [self._raw(index) for index in range(len(self._places))]
         self._originals = [self._original(index) for index in range(len(self._places))]
@@ -152,15 +150,6 @@ class Slots:
                         bits[change.offsets[slot]] = change.values[slot]
             found.append(_tensor(bits, place.node))
         return tuple(found)
-
-    def as_arguments(self, tensors: Sequence[Tensor]) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments of a call with these tensors in the places of its own."""
-        left = iter(tensors)
-        args, kwargs = self.arguments[0]
-        decoded = [tree.decode(node, lambda _: next(left), pickles=True) for node in args]
-        return decoded, {
-            k: tree.decode(node, lambda _: next(left), pickles=True) for k, node in kwargs.items()
-        }
 
     def changed(self, slot: int) -> str | None:
         """Which tensor of a slot does not hold what was put there, or has something written around it."""
@@ -227,24 +216,16 @@ class Slots:
         return values
 
 
-def nodes_of(arguments: Draw) -> list[Node]:
+def put(board: Board, draw: Draw) -> list[Node]:
+    """The arguments in new places of a board."""
+    trees, tensors = draw
+    left = iter(tensors)
+    return [tree.map_tensors(one, lambda _: board.put(next(left))) for one in trees]
+
+
+def nodes_of(arguments: Sequence[Node]) -> list[Node]:
     """The tensor nodes of a call's arguments, in order."""
-    args, kwargs = arguments
-    return [node for one in (*args, *kwargs.values()) for node in tree.tensors_of(one)]
-
-
-def tensors_of(draw: tuple[Sequence[Any], Mapping[str, Any]]) -> list[Tensor]:
-    """The tensors of a call's arguments, in the order of their nodes."""
-    found: list[Tensor] = []
-
-    def note(tensor: Tensor) -> Node:
-        found.append(tensor)
-        return {"t": "tensor"}
-
-    args, kwargs = draw
-    for value in (*args, *kwargs.values()):
-        tree.encode(value, note)
-    return found
+    return [node for one in arguments for node in tree.tensors_of(one)]
 
 
 def _flat(board: Board, node: Node) -> NDArray[np.uint8]:

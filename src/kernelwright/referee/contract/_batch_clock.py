@@ -1,0 +1,170 @@
+"""The clock for anyone's Python kernel: blocks of calls in processes of their own, timed by the judge.
+
+The time of record is that of the judge's clock around a whole block, minus what a message takes; that is
+measured on the baseline's process and taken off both. Nothing that the candidate's process says enters it.
+What it says of its own clock is kept as a cross-check, and what its processes use of the processor is watched
+from outside, in its blocks and between them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from kernelwright.referee._clock import Round
+from kernelwright.referee._clock import Seen
+from kernelwright.referee._verdict import Mode
+from kernelwright.referee.contract._block_plan import BlockPlan
+from kernelwright.referee.contract._conduct import Conduct
+from kernelwright.referee.contract._conduct import wait_quiet
+from kernelwright.referee.contract._conduct import Window
+from kernelwright.referee.contract._flush import Flusher
+from kernelwright.referee.contract._slots import Slots
+from kernelwright.referee.contract._stage import Performer
+from kernelwright.referee.contract._stage import PerformerFailure
+
+#: Contestants of a round.
+BASELINE, CANDIDATE, AGAIN = range(3)
+#: How long a performer may work on after its block, as OpenMP's threads do while they spin.
+GRACE_S = 0.3
+#: A block may take so many times what its calls took when it was planned, and this much more.
+_SLOWER = 20.0
+_SPARE_S = 10.0
+
+
+@dataclass
+class Side:
+    """A performer with its arguments, its block and what it was seen to do."""
+
+    name: str
+    performer: Performer
+    slots: Slots
+    plan: BlockPlan
+    conduct: Conduct = field(default_factory=Conduct)
+    call_ns: float = math.inf
+
+    @property
+    def patience_s(self) -> float:
+        """How long a block may take."""
+        known = self.call_ns if math.isfinite(self.call_ns) else 0.0
+        return _SPARE_S + _SLOWER * (self.plan.calls + self.plan.lead) * known * 1e-9
+
+
+class BlockFailed(Exception):
+    """A contestant failed in its block; `contestant` is its index."""
+
+    def __init__(self, contestant: int, failure: PerformerFailure) -> None:
+        self.contestant = contestant
+        self.failure = failure
+        super().__init__(failure.reason)
+
+
+class BatchClock:
+    """Two performers as contestants: the baseline (twice a round, if wanted) and the candidate.
+
+    A `Clock`. `mutates`: calls change their arguments, so that contents are written anew in full. `flusher`
+    is needed where plans are cold. `look` is called right after a block of the candidate, before anything
+    else happens, with the slot of each of its calls.
+    """
+
+    def __init__(
+        self,
+        baseline: Side,
+        candidate: Side,
+        *,
+        mode: Mode,
+        overhead_ns: float,
+        seed: int,
+        mutates: bool = False,
+        flusher: Flusher | None = None,
+        look: Callable[[tuple[int, ...]], None] | None = None,
+    ) -> None:
+        self.names: Sequence[str] = (baseline.name, candidate.name, f"{baseline.name} again")
+        self._sides = (baseline, candidate, baseline)
+        self._mode = mode
+        self._overhead_ns = overhead_ns
+        self._random = np.random.default_rng(seed)
+        self._mutates = mutates
+        self._flusher = flusher
+        self._look = look
+        self._rounds = 0
+
+    def round(self, active: Sequence[int]) -> Round:
+        """One block of each active contestant, in random order; see `Clock.round`.
+
+        Raises BlockFailed.
+        """
+        ns = np.full((1, len(self._sides)), np.nan)
+        seen: dict[int | None, Seen] = {}
+        for contestant in self._random.permutation(list(active)):
+            index = int(contestant)
+            try:
+                ns[0, index], seen[index] = self._block(index)
+            except PerformerFailure as failure:
+                raise BlockFailed(index, failure) from failure
+        self._rounds += 1
+        return Round(ns, seen)
+
+    def facts(self) -> Mapping[str, Any]:
+        """How it was timed; see `Clock.facts`."""
+        baseline, candidate = self._sides[BASELINE], self._sides[CANDIDATE]
+        return {
+            "clock": "the judge's, around whole blocks",
+            "caches": caches_said(candidate.plan, self._mode, self._flusher),
+            "calls_a_block": [baseline.plan.calls, candidate.plan.calls],
+            "sets": [baseline.plan.slots, candidate.plan.slots],
+            "set_bytes": candidate.slots.nbytes,
+            "contents_distinct_in_a_block": [baseline.plan.distinct, candidate.plan.distinct],
+            "outputs": "allocated by each call, all kept until the block has ended; freed pages stay mapped",
+            "overhead_ns": round(self._overhead_ns),
+            "rounds": self._rounds,
+        }
+
+    def _block(self, index: int) -> tuple[float, Seen]:
+        side = self._sides[index]
+        other = self._sides[CANDIDATE if index != CANDIDATE else BASELINE]
+        order = side.slots.order(side.plan.calls + side.plan.lead)
+        lead, order = order[: side.plan.lead], order[side.plan.lead :]
+        used, began = 0, 0.0
+
+        def refresh() -> None:
+            nonlocal used, began
+            if self._mutates:
+                side.slots.restore()
+            else:
+                side.slots.renew()
+            if side.plan.cold and self._flusher is not None:
+                self._flusher.flush(side.slots.spans)
+            used, began = other.performer.cpu_ns(), time.perf_counter()
+
+        batch = side.performer.batch(order, lead=lead, refresh=refresh, within_s=side.patience_s)
+        window = Window(time.perf_counter() - began, max(0, other.performer.cpu_ns() - used) * 1e-9)
+        if index == CANDIDATE and self._look is not None:
+            self._look(tuple(order))
+        tail, quiet = wait_quiet(side.performer.cpu_ns, GRACE_S)
+        wall_ns = max(batch.wall_ns - self._overhead_ns, 1.0)
+        seen = (wall_ns * 1e-9, batch.own_ns * 1e-9)
+        other.conduct.windows.append(window)
+        side.conduct.tails.append(tail)
+        side.conduct.restless += not quiet
+        side.conduct.seen.append(seen)
+        side.call_ns = min(side.call_ns, wall_ns / len(order))
+        return wall_ns / len(order), seen
+
+
+def caches_said(plan: BlockPlan, mode: Mode, flusher: Flusher | None) -> str:
+    """What the mode means here, in words."""
+    if mode is Mode.COLD:
+        how = flusher.said if flusher is not None else "not flushed"
+        return f"each set of inputs used once a block, {how}; outputs and code are not flushed"
+    if plan.distinct:
+        return f"{plan.slots} sets of inputs, each used once a block, written by the judge right before"
+    return f"{plan.slots} sets of inputs again and again, called on right before"

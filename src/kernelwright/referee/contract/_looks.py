@@ -1,0 +1,177 @@
+"""Looks into timed calls: outputs of blocks that were on the clock, judged against their own contents.
+
+Which calls are looked at is drawn after the block has ended, the last one always among them: what is still
+being computed then shows. Outputs are copied at once; they are judged when nobody is timed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from kernelwright.referee._verdict import Status
+from kernelwright.referee.contract._diagnosis import Earlier
+from kernelwright.referee.contract._diagnosis import Fault
+from kernelwright.referee.contract._expect import ExpectedCall
+from kernelwright.referee.contract._reference import Made
+from kernelwright.referee.contract._reference import Reference
+from kernelwright.referee.contract._reference import Refusal
+from kernelwright.referee.contract._slots import nodes_of
+from kernelwright.referee.contract._slots import Slots
+from kernelwright.referee.contract._stage import Performer
+from kernelwright.referee.contract._stage import Taken
+
+#: Calls looked at in a block beside the last one, and how many bytes of outputs all of them may have.
+_CALLS = 3
+_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Look:
+    """One timed call: what it was given, what its place held before, what it returned, what became of its
+    arguments."""
+
+    call: int
+    inputs: tuple[Tensor, ...]
+    before: tuple[Tensor, ...] | None
+    taken: Taken
+    after: tuple[Tensor, ...] | None
+    changed: str | None
+
+
+class Looks:
+    """Takes looks at blocks of a candidate and judges them; `judged` counts those that were found right.
+
+    `mutates`: calls change their arguments, so that these are judged as outputs are. `only_last`: outputs may
+    share their memory, so that only the last one is whole.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        workload: str,
+        performer: Performer,
+        slots: Slots,
+        *,
+        output_bytes: int,
+        seed: int,
+        mutates: bool,
+        only_last: bool,
+    ) -> None:
+        self._reference = reference
+        self._workload = workload
+        self._performer = performer
+        self._slots = slots
+        self._room = 2 * output_bytes + (1 << 20)
+        self._random = random.Random(seed)
+        self._mutates = mutates
+        self._calls = 0 if only_last else max(0, min(_CALLS, _BYTES // max(output_bytes, 1) - 1))
+        self._open: list[Look] = []
+        self.judged = 0
+
+    def take(self, order: Sequence[int]) -> None:
+        """Copy outputs of the block that has just ended; `order` has the slot of each call."""
+        last = len(order) - 1
+        calls = sorted({last, *self._random.sample(range(last + 1), min(self._calls, last + 1))})
+        if self._mutates or len(calls) == 1:
+            # Each set was used once, or there is one call: nothing else would say more.
+            calls = calls[-2:]
+        taken = self._performer.collect(calls, room=self._room * len(calls))
+        for call, one in zip(calls, taken, strict=True):
+            slot = order[call]
+            self._open.append(
+                Look(
+                    call,
+                    self._slots.contents(slot),
+                    self._before(slot),
+                    one,
+                    self._after(slot) if self._mutates else None,
+                    None if self._mutates else self._slots.changed(slot),
+                )
+            )
+
+    def _before(self, slot: int) -> tuple[Tensor, ...] | None:
+        try:
+            return self._slots.contents(slot, renewals_ago=1)
+        except LookupError:
+            return None
+
+    def _after(self, slot: int) -> tuple[Tensor, ...]:
+        board = self._performer.board
+        return tuple(board.copy(node) for node in nodes_of(self._slots.arguments[slot]))
+
+    def judge(self) -> tuple[Fault, Look] | None:
+        """Judge what was taken; the first fault with its call, or None."""
+        looks, self._open = self._open, []
+        for look in looks:
+            fault = self._fault(look, [other for other in looks if other is not look])
+            if fault is not None:
+                return fault, look
+        return None
+
+    def expected(self, inputs: Sequence[Tensor]) -> Made | None:
+        """What has to come of a call with these inputs; None where the reference does not take them."""
+        made = self._reference.answer(self._workload, self._slots.arguments[0], inputs)
+        return None if isinstance(made, Refusal) else made
+
+    def _fault(self, look: Look, others: Sequence[Look]) -> Fault | None:
+        if look.changed:
+            return Fault(Status.WRONG, f"{look.changed} in a timed call")
+        made = self.expected(look.inputs)
+        if made is None:
+            return None
+        fault = output_fault(made.expected, look.taken, look.after)
+        if fault is None:
+            self.judged += 1
+            return None
+        earlier = self._earlier(look, others)
+        named = list(zip(self._names(), look.inputs, strict=False))
+        return output_fault(made.expected, look.taken, look.after, inputs=named, earlier=earlier) or fault
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(f"argument {index}" for index in range(len(nodes_of(self._slots.arguments[0]))))
+
+    def _earlier(self, look: Look, others: Sequence[Look]) -> list[list[Earlier]]:
+        """For each output tensor, what it may have been mistaken for."""
+        count = len(look.taken.tensors)
+        found: list[list[Earlier]] = [[] for _ in range(count)]
+        if look.before is not None and (made := self.expected(look.before)) is not None:
+            for index, leaf in enumerate(made.expected.leaves[:count]):
+                peer = leaf.rule.peer.reshape(leaf.rule.shape)
+                found[index].append(Earlier("a call with what these places held before", peer, leaf.rule))
+        for other in others:
+            for index, tensor in enumerate(other.taken.tensors[:count]):
+                if tensor is not None:
+                    found[index].append(Earlier(f"call {other.call} of the same block", tensor, None))
+        return found
+
+
+def output_fault(
+    expected: ExpectedCall,
+    taken: Taken,
+    after: Sequence[Tensor] | None,
+    *,
+    inputs: Sequence[tuple[str, Tensor]] = (),
+    earlier: Sequence[Sequence[Earlier]] = (),
+) -> Fault | None:
+    """What is wrong with an output, or with arguments that the call was to change; None: nothing."""
+    fault = expected.form_fault(taken.value)
+    if fault is not None:
+        return fault
+    for index, (leaf, got, fact) in enumerate(zip(expected.leaves, taken.tensors, taken.facts, strict=True)):
+        fault = leaf.layout_fault(fact, contiguous=True)
+        if fault is None and got is None:
+            fault = Fault(Status.WRONG, f"{leaf.name} could not be read: {fact.problem}")
+        if fault is None and got is not None:
+            known = earlier[index] if index < len(earlier) else ()
+            fault = leaf.fault(got, inputs=inputs, earlier=known, share="the same places")
+        if fault is not None:
+            return fault
+    for place, leaf in expected.mutated.items():
+        fault = leaf.fault(after[place]) if after is not None else None
+        if fault is not None:
+            return fault
+    return None
