@@ -35,8 +35,8 @@ _set_threads = torch.set_num_threads
 _no_grad = torch.no_grad
 _enable_grad = torch.enable_grad
 _backward = torch.autograd.backward
-_grad = torch._C.TensorBase.grad.__get__  # type: ignore[attr-defined]
-_requires_grad = torch._C.TensorBase.requires_grad.__get__  # type: ignore[attr-defined]
+_grad = torch._C.TensorBase.__dict__["grad"].__get__
+_requires_grad = torch._C.TensorBase.__dict__["requires_grad"].__get__
 _empty = torch.empty
 _uint8 = torch.uint8
 _data_ptr = torch.Tensor.data_ptr
@@ -59,11 +59,11 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 class Actor:
     """The operations of a performer; see `Performer` for what they mean."""
 
-    def __init__(self, mapping: mmap.mmap) -> None:
+    def __init__(self, mapping: mmap.mmap, modules: Sequence[types.ModuleType] = ()) -> None:
         self._mapping = mapping
         self._base = outputs.address_of(mapping)
         self._outputs = outputs.Outputs(mapping)
-        self._sensors = sensors.Sensors(mapping)
+        self._sensors = sensors.Sensors(mapping, modules)
         self._function: Callable[..., Any] | None = None
         self._own: tuple[str, ...] = ()
         self._slots: list[Arguments] = []
@@ -110,12 +110,12 @@ class Actor:
             self._own = finding.files_of(message["package"])
             self._sensors.start(message["watched"], folders, self._own)
             before = {*sys.modules}
-            function = module = finding.find(message["package"], message["name"])
+            function = finding.find(message["package"], message["name"])
             if isinstance(function, type):
                 init = [self._decode(node) for node in message["init"]]
                 given = {name: self._decode(node) for name, node in message["state"].items()}
                 function, state = finding.build(function, init, message["init_seed"], given)
-                module = function
+            module = function if isinstance(function, torch.nn.Module) else None
         self._function = function
         self._sensors.compare()
         self._outputs.state = {
@@ -316,12 +316,17 @@ def _apply(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 def collect_tensors(value: object, into: list[torch.Tensor]) -> None:
     """The tensors of a value, in the order of its tree."""
-    tree.encode(value, lambda tensor: into.append(tensor) or {"t": "value", "v": None}, odd="describe")
+
+    def place(tensor: torch.Tensor) -> Node:
+        into.append(tensor)
+        return {"t": "value", "v": None}
+
+    tree.encode(value, place, odd="describe")
 
 
 def poison(sizes: Sequence[int]) -> None:
     """Fill freed memory of these sizes with NaN: what a call leaves unwritten shows."""
-    blocks = []
+    blocks: list[torch.Tensor] = []
     with _no_interception():
         for size in {*sizes}:
             for _ in range(_POISON_BLOCKS):
@@ -339,8 +344,8 @@ def keep_pages() -> None:
         _mallopt(_M_TOP_PAD, 64 << 20)
 
 
-def main(arguments: list[str]) -> None:
-    """Serve until the judge closes the channel."""
+def main(arguments: list[str], modules: Sequence[types.ModuleType]) -> None:
+    """Serve until the judge closes the channel; `modules` are the judge's own in this process."""
     office = desk.Desk()
-    actor = Actor(desk.open_board(arguments))
+    actor = Actor(desk.open_board(arguments), modules)
     office.serve(actor.operations(), actor.own)

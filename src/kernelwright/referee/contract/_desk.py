@@ -18,12 +18,18 @@ from typing import Any
 _VARIABLE = "KERNELWRIGHT_CHANNEL"
 MAX_ANSWER = 4 << 20
 """Bytes of the longest answer."""
+CHANNEL_GONE = 93
+"""Exit code of a child whose end of the channel was closed under it."""
+FORKED = 94
+"""Exit code of a fork of a child, when it is about to answer."""
 _MAX_TEXT = 2000
 
 _read = os.read
 _write = os.write
-_loads = json.JSONDecoder().scan_once
-_make_encoder = json.encoder.c_make_encoder
+_loads = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+_make_encoder = json.encoder.c_make_encoder  # type: ignore[attr-defined]
+_getpid = os.getpid
+_exit = os._exit
 _tracebacks = traceback.walk_tb
 _syntax_error = SyntaxError
 
@@ -96,17 +102,26 @@ class Desk:
             raise RuntimeError(f"{_VARIABLE} is not set: this script is meant to be started as a child")
         self._handle = int(handle)
         os.set_inheritable(self._handle, False)
+        self._process = _getpid()
 
     def serve(self, operations: Mapping[str, Operation], folders: Callable[[], tuple[str, ...]]) -> None:
         """Answer until the parent closes the channel. Whatever an operation raises is its answer.
 
         `folders` says where the code lies whose lines are named for what it raised.
         """
+        try:
+            self._serve(operations, folders)
+        except OSError:
+            _exit(CHANNEL_GONE)
+
+    def _serve(self, operations: Mapping[str, Operation], folders: Callable[[], tuple[str, ...]]) -> None:
         while (message := self._receive()) is not None:
             try:
                 answer = dict(operations[message["op"]](message))
             except BaseException as error:  # noqa: BLE001 - SystemExit of a candidate is an answer, too
                 answer = {"error": describe_error(error, folders())}
+            if _getpid() != self._process:
+                _exit(FORKED)  # a candidate forked, and its fork came back to us: one answers
             answer["id"] = message["id"]
             self._send(answer)
 

@@ -9,6 +9,7 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,22 +23,32 @@ from kernelwright.process import ChildTimeout
 from kernelwright.process import End
 from kernelwright.process import Limits
 from kernelwright.process import Outcome
+from kernelwright.process import Sandbox
 from kernelwright.process import Template
+from kernelwright.referee._child import RefereeError
 from kernelwright.referee._verdict import Status
 from kernelwright.referee.contract._board import Board
+from kernelwright.referee.contract._board import PAGE
+from kernelwright.referee.contract._desk import CHANNEL_GONE
 from kernelwright.referee.contract._facts import Act
 from kernelwright.referee.contract._facts import Deadlines
 from kernelwright.referee.contract._facts import PerformerFailure
 from kernelwright.referee.contract._facts import Raised
 
 DEADLINES = Deadlines()
-BOARD_BYTES = 8 << 30
 _LIFE_S = 24 * 3600.0
+_START_S = 120.0
 _LOOK_S = 0.5
 #: Processor time that a sleeping process may use between two looks and still count as idle.
 _IDLE_NS = 2_000_000
 _TEXT = 500
 _MEMORY_TEXT = re.compile(r"out of memory|can't allocate memory|DefaultCPUAllocator|bad_alloc", re.IGNORECASE)
+
+
+def default_board_bytes() -> int:
+    """A quarter of the machine's memory, 8 GiB at most: what a child may fill without being noticed."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(8 << 30, memory // 4 // PAGE * PAGE)
 
 
 class Handle:
@@ -46,8 +57,11 @@ class Handle:
     The script is started as `script --board=DESCRIPTOR,SIZE` and answers each message once, with the
     message's `id` in the answer; `_desk` has both ends of that for a script that maps operations to
     functions. `who` names the process in reasons ("the candidate", "the reference"). With a `template` it is
-    forked from that, else a fresh interpreter is started. It starts at the first message. As a context
-    manager, it is dead with all that it started when the block is left.
+    forked from that, else a fresh interpreter is started. `limits.memory_bytes` is for what it uses besides
+    the board, which has `board_bytes` (by default a quarter of the machine's memory, up to 8 GiB).
+
+    The process starts at the first message; RefereeError when that fails. As a context manager, it is dead
+    with all that it started when the block is left.
     """
 
     def __init__(
@@ -57,23 +71,26 @@ class Handle:
         who: str,
         template: Template | None = None,
         deadlines: Deadlines = DEADLINES,
-        board_bytes: int = BOARD_BYTES,
+        board_bytes: int | None = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
-        sandbox: Any = None,
+        sandbox: Sandbox | None = None,
         cwd: Path | None = None,
     ) -> None:
         self.who = who
         self.deadlines = deadlines
-        self.board = Board(board_bytes)
+        self.board = Board(default_board_bytes() if board_bytes is None else board_bytes)
         self._script = script
         self._template = template
         self._limits = limits or Limits(wall_s=_LIFE_S)
+        if self._limits.memory_bytes is not None:
+            # What is asked for is the process's own memory; the board is mapped besides.
+            self._limits = replace(self._limits, memory_bytes=self._limits.memory_bytes + self.board.size)
         self._env = env
         self._sandbox = sandbox
         self._cwd = cwd
         self._child: Child | None = None
-        self._channel_acts: list[Act] = []
+        self._channel_act: Act | None = None
 
     def ask(
         self, op: str, *, within_s: float | None = None, idle_s: float | None = None, **fields: Any
@@ -105,9 +122,9 @@ class Handle:
         except ChildTimeout:
             self._hung(f"{self.who} did not read the judge's message for ten seconds")
         except ChildGarbled as error:
-            self._wrote_channel(f"what came on the judge's channel is no answer: {error}")
+            self._wrote_channel(str(error))
         if answer.get("id") != number:
-            self._wrote_channel("an answer that nobody had asked for came on the judge's channel")
+            self._wrote_channel("the child sent an answer that nobody had asked for")
         if "error" in answer:
             self._raised(op, answer["error"])
         if "too_long" in answer:
@@ -119,6 +136,10 @@ class Handle:
     def cpu_ns(self) -> int:
         """Processor time of all its processes so far, seen from outside."""
         return self._child.cpu_ns() if self._child is not None else 0
+
+    def threads(self) -> int:
+        """Live tasks of all its processes, seen from outside."""
+        return self._child.threads() if self._child is not None else 0
 
     def settled(self, grace_s: float = 0.3, watch_s: float = 0.03) -> float:
         """CPU seconds used while nobody asks for anything: what still runs after a call returned.
@@ -138,8 +159,7 @@ class Handle:
 
     def guards(self) -> Mapping[str, str]:
         """Isolation of the process: guard name -> "" when active, else why it is not."""
-        guards: Mapping[str, str] = getattr(self._started(), "guards", {})
-        return guards
+        return self._started().guards
 
     @property
     def outcome(self) -> Outcome | None:
@@ -170,13 +190,21 @@ class Handle:
             "env": self._env,
             "cwd": self._cwd,
             "pass_fds": (self.board.descriptor,),
+            "sandbox": self._sandbox,
         }
-        if self._sandbox is not None:
-            options["sandbox"] = self._sandbox
-        if self._template is not None:
-            self._child = self._template.child(self._script, words, **options)
-        else:
-            self._child = Child([sys.executable, "-I", os.fspath(self._script), words], **options)
+        try:
+            if self._template is not None:
+                self._child = self._template.child(self._script, words, **options)
+            else:
+                self._child = Child([sys.executable, "-I", os.fspath(self._script), words], **options)
+        except (ChildEnded, OSError) as error:
+            raise RefereeError(f"the process for {self.who} could not be started: {error}") from error
+        # A template may still be importing: that time is neither the candidate's nor a sign of a hang.
+        deadline = time.monotonic() + _START_S
+        while self._child.pid is None and self._child.outcome is None:
+            if time.monotonic() > deadline:
+                self._end()
+                raise RefereeError(f"the process for {self.who} did not start within {_START_S:.3g} s")
         return self._child
 
     def _await(self, child: Child, limit_s: float, idle_s: float | None) -> dict[str, Any]:
@@ -212,12 +240,12 @@ class Handle:
         except ChildEnded as error:
             self._died(error.outcome)
         except ChildGarbled as error:
-            self._wrote_channel(f"what came on the judge's channel is no answer: {error}")
-        self._wrote_channel("an answer that nobody had asked for came on the judge's channel")
+            self._wrote_channel(str(error))
+        self._wrote_channel("the child sent an answer that nobody had asked for")
 
     def _wrote_channel(self, how: str) -> NoReturn:
         act = Act("channel", "channel", f"wrote to the judge's channel: {how}")
-        self._channel_acts.append(act)
+        self._channel_act = act
         self._end()
         raise PerformerFailure(Status.CHEATED, f"{self.who} {act.said}", act=act)
 
@@ -235,6 +263,8 @@ class Handle:
             return Status.OUT_OF_MEMORY, f"{self.who} ran out of memory{last}"
         if outcome.end is End.TIMED_OUT:
             return Status.HUNG, f"{self.who} was ended at its limit of time{last}"
+        if outcome.returncode == CHANNEL_GONE:
+            return Status.CRASHED, f"{self.who} closed the judge's channel, a descriptor that is not its own"
         if outcome.end is End.EXITED:
             return (
                 Status.CRASHED,
@@ -247,7 +277,7 @@ class Handle:
         names = {told.type, *told.bases}
         place = f" ({told.where})" if told.where else ""
         text = f"{told.type}: {told.message}" if told.message else told.type
-        doing = "importing it" if op == "load" else "it"
+        doing = "importing it" if op == "load" else "calling it"
         if "NotImplementedError" in names:
             status, reason = (
                 Status.UNSUPPORTED,
@@ -255,6 +285,12 @@ class Handle:
             )
         elif "MemoryError" in names or ("RuntimeError" in names and _MEMORY_TEXT.search(told.message)):
             status, reason = Status.OUT_OF_MEMORY, f"{self.who} ran out of memory: {text}{place}"
+        elif told.type == "SystemExit":
+            code = told.message or "0"
+            status = Status.CRASHED
+            reason = (
+                f"{self.who} ended its process itself with exit code {code}: sys.exit when {doing}{place}"
+            )
         else:
             status, reason = Status.CRASHED, f"{self.who}: {doing} raised {text}{place}"
         raise PerformerFailure(status, reason, raised=told, alive=True, act=self._noted())

@@ -45,4 +45,5 @@ def load_modules() -> dict[str, types.ModuleType]:
 
 
 if __name__ == "__main__":
-    load_modules()["_actor"].main(sys.argv[1:])
+    _loaded = load_modules()
+    _loaded["_actor"].main(sys.argv[1:], [*_loaded.values()])

@@ -21,6 +21,7 @@ import sys
 import types
 from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextlib import nullcontext
 from pathlib import Path
@@ -110,8 +111,10 @@ def _calling_frame(above: int) -> _Frame | None:
 class Sensors:
     """Notes acts, at most 64 different ones, in memory and at the start of the board."""
 
-    def __init__(self, mapping: mmap.mmap) -> None:
+    def __init__(self, mapping: mmap.mmap, modules: Sequence[types.ModuleType] = ()) -> None:
+        """`modules` are the judge's own here."""
         self._mapping = mapping
+        self._modules = modules
         self._logged = 0
         self._acts: dict[tuple[str, str], dict[str, Any]] = {}
         self._watched: dict[str, str] = {}
@@ -136,7 +139,7 @@ class Sensors:
         packages = Path(torch.__file__).resolve().parents[1]
         project = Path(__file__).resolve().parents[2]
         self._installed = tuple(f"{folder}{os.sep}" for folder in (library, packages, project))
-        self._snapshot = snapshots.Snapshot()
+        self._snapshot = snapshots.Snapshot(self._modules)
         sys.addaudithook(self._hear)
 
     def of_candidate(self, file: str) -> bool:
@@ -190,8 +193,8 @@ class Sensors:
         """Look for functions that were replaced and settings that were changed since `start`."""
         assert self._snapshot is not None
         self.after_call()
-        for name, kind in self._snapshot.replaced():
-            self.note("patched", name, f"replaced {name}" + (f" ({kind})" if kind else ""))
+        for name in self._snapshot.replaced():
+            self.note("patched", name, f"replaced {name}")
         for name in snapshots.planted(self.of_candidate):
             self.note("patched", name, f"replaced {name}")
         for name, was, now in self._snapshot.settings_changed():
@@ -238,9 +241,10 @@ class Sensors:
             self._touched_process(name, writes)
             return
         name = _realpath(name)
+        how = " for writing" if writes and verb == "opens" else ""
         for title, watched in self._watched.items():
             if name == watched or name.startswith(watched + os.sep):
-                self.note("opened", title, f"{verb} {title} ({name})", where=self._where())
+                self.note("opened", title, f"{verb} {title}{how} ({name})", where=self._where())
                 return
         if not writes:
             if name.startswith(self._judge) and self._candidate_asks():
@@ -254,12 +258,12 @@ class Sensors:
             judge = (
                 "the judge's harness" if name.startswith(self._installed[-1]) else "the installed environment"
             )
-            self.note("opened", name, f"{verb} a file of {judge} for writing ({name})", where=self._where())
+            self.note("opened", name, f"{verb} a file of {judge}{how} ({name})", where=self._where())
         elif name.startswith(self._folders) and name.endswith(_CODE) and not self._importing():
             self.note(
                 "opened",
                 name,
-                f"{verb} a file beside the candidate's own for writing ({name})",
+                f"{verb} a file beside the candidate's own{how} ({name})",
                 where=self._where(),
             )
 
@@ -340,11 +344,11 @@ class Sensors:
         return ""
 
 
-class _Operators(TorchDispatchMode):
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes the names of the operators that run under it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.names: dict[str, int] = {}
 
     def __torch_dispatch__(

@@ -15,6 +15,8 @@ import time
 import types
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,7 +24,6 @@ import torch
 #: Honest code replaces these, and nothing of the judge's depends on them.
 _FREE = {
     "builtins": frozenset({"print", "input", "breakpoint", "help", "exit", "quit", "_", "__import__"}),
-    "torch": frozenset({"manual_seed"}),  # torch._dynamo wraps it when it is imported
     "sys": frozenset({"excepthook", "displayhook", "breakpointhook", "unraisablehook", "exitfunc"}),
 }
 #: Modules of which every callable is kept.
@@ -31,7 +32,7 @@ _MODULES = (
     *(torch, torch.nn.functional, torch.testing, torch.linalg, torch.special, torch.fft, torch.autograd),
     *(torch.random, torch.overrides),
 )
-_CLASSES = (torch.Tensor, torch.nn.Module, torch.autograd.Function, torch.nn.Parameter, torch.UntypedStorage)
+_CLASSES = (torch.Tensor, torch.nn.Module, torch.autograd.Function, torch.UntypedStorage)
 _CALLABLE = (
     *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType),
     *(types.WrapperDescriptorType, types.MethodWrapperType, types.GetSetDescriptorType, property),
@@ -39,12 +40,14 @@ _CALLABLE = (
 )
 _function_type = types.FunctionType
 _MISSING = object()
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 
 
 class Snapshot:
     """The callables of torch, of clocks, of builtins and of the judge's own modules here."""
 
-    def __init__(self) -> None:
+    def __init__(self, judge: Sequence[types.ModuleType] = ()) -> None:
+        """`judge` are the judge's own modules here."""
         self._values: dict[str, dict[str, object]] = {}
         self._scopes: dict[str, Any] = {}
         self._codes: list[tuple[str, types.FunctionType, types.CodeType]] = []
@@ -53,20 +56,28 @@ class Snapshot:
             self._keep(module.__name__, module)
         for kind in _CLASSES:
             self._keep(f"{_public(kind)}", kind)
-        self._keep_judge()
+        self._judge = [one for module in judge for one in _functions(module, module.__name__)]
+        self._judge_codes = [function.__code__ for function in self._judge]
         self._settings = settings()
 
-    def replaced(self) -> Iterator[tuple[str, str]]:
-        """What was replaced: its name, and a word on how where that is not plain."""
+    def replaced(self) -> Iterator[str]:
+        """What was replaced, in words. What torch itself wraps when parts of it are loaded is not."""
         for scope, values in self._values.items():
             now = _names(self._scopes[scope])
             for name, was in values.items():
-                if now.get(name, _MISSING) is not was:
-                    title = "the judge's main script" if scope == "__main__" else scope
-                    yield f"{title}.{name}" if title is scope else f"{name} of {title}", ""
+                new = now.get(name, _MISSING)
+                if new is not was and not _of_torch(new):
+                    yield f"{name} of the judge's script" if scope == "__main__" else f"{scope}.{name}"
         for name, function, code in self._codes:
             if function.__code__ is not code:
-                yield name, "its code was changed"
+                yield f"the code of {name}"
+        changed = [
+            function.__name__
+            for function, code in zip(self._judge, self._judge_codes, strict=True)
+            if function.__code__ is not code
+        ]
+        if changed:
+            yield f"the code of {len(changed)} functions of the judge ({', '.join(changed[:3])}, …)"
 
     def settings_changed(self) -> Iterator[tuple[str, object, object]]:
         """Settings that have another value: name, then, now."""
@@ -76,7 +87,7 @@ class Snapshot:
 
     def _keep(self, title: str, scope: Any) -> None:
         free = _FREE.get(title, frozenset())
-        kept = {
+        kept: dict[str, object] = {
             name: value
             for name, value in _names(scope).items()
             if name not in free and isinstance(value, _CALLABLE)
@@ -86,13 +97,6 @@ class Snapshot:
         for name, value in kept.items():
             if isinstance(value, _function_type):
                 self._codes.append((f"{title}.{name}", value, value.__code__))
-
-    def _keep_judge(self) -> None:
-        """Our own functions here cannot be found by name, but by looking through memory."""
-        prefix = __name__.rpartition(".")[0]
-        for one in gc.get_objects():
-            if type(one) is _function_type and str(one.__module__).startswith(prefix):
-                self._codes.append(("the judge's function " + one.__qualname__, one, one.__code__))
 
 
 def settings() -> dict[str, object]:
@@ -123,10 +127,33 @@ def planted(of_candidate: Callable[[str], bool]) -> list[str]:
     return found
 
 
+def _functions(scope: Any, module: str) -> Iterator[types.FunctionType]:
+    """The functions that a module of ours defines, those of its classes included."""
+    for value in vars(scope).values():
+        if isinstance(value, _function_type) and value.__module__ == module:
+            yield value
+        elif isinstance(value, type) and value.__module__ == module:
+            yield from _functions(value, module)
+
+
+def _of_torch(value: object, depth: int = 4) -> bool:
+    """Whether a function is torch's own, with all that it closes over: its compiler wraps some."""
+    if not isinstance(value, _function_type) or not value.__code__.co_filename.startswith(_TORCH):
+        return False
+    for cell in value.__closure__ or ():
+        try:
+            held = cell.cell_contents
+        except ValueError:
+            continue  # still empty
+        if isinstance(held, _function_type) and (not depth or not _of_torch(held, depth - 1)):
+            return False
+    return True
+
+
 def _names(scope: Any) -> dict[str, object]:
     """What a name in the scope means; for a class, bases included."""
     if not isinstance(scope, type):
-        return vars(scope)
+        return dict(vars(scope))
     names: dict[str, object] = {}
     for kind in reversed(scope.__mro__):
         names.update(vars(kind))

@@ -30,6 +30,7 @@ from typing import Any
 from torch import Tensor
 
 from kernelwright.process import Limits
+from kernelwright.process import Sandbox
 from kernelwright.process import Template
 from kernelwright.referee.contract import _tree as tree
 from kernelwright.referee.contract._facts import Act
@@ -45,7 +46,6 @@ from kernelwright.referee.contract._facts import PerformerFailure
 from kernelwright.referee.contract._facts import Raised
 from kernelwright.referee.contract._facts import Taken
 from kernelwright.referee.contract._facts import TensorFact
-from kernelwright.referee.contract._handle import BOARD_BYTES
 from kernelwright.referee.contract._handle import DEADLINES
 from kernelwright.referee.contract._handle import Handle
 from kernelwright.referee.contract._reading import read_act
@@ -83,10 +83,10 @@ class Performer(Handle):
         *,
         template: Template | None = None,
         deadlines: Deadlines = DEADLINES,
-        board_bytes: int = BOARD_BYTES,
+        board_bytes: int | None = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
-        sandbox: Any = None,
+        sandbox: Sandbox | None = None,
         cwd: Path | None = None,
         watched: Mapping[str, Path] | None = None,
         keep_pages: bool = False,
@@ -284,13 +284,11 @@ class Performer(Handle):
         if self._child is not None and self.outcome is None:
             try:
                 given = self.ask("acts").get("acts")
-            except PerformerFailure as failure:
-                given = []
-                if failure.act is not None:
-                    self._told[failure.act.act, failure.act.what] = failure.act
+            except PerformerFailure:
+                given = []  # its end is known to the next who asks; what was noted on the way is in the log
             for one in given if isinstance(given, list) else []:
                 self._tell(read_act(one))
-        return (*self._told.values(), *self._channel_acts)
+        return (*self._told.values(), *([self._channel_act] if self._channel_act is not None else []))
 
     def _read_log(self) -> None:
         for line in self.board.log().splitlines():

@@ -307,12 +307,13 @@ class _Checker:
         raise TreeError(f"a node of kind {str(kind)[:40]!r} with contents that it cannot have")
 
     def _tensor(self, node: Mapping[str, Any]) -> Node:
-        dtype, shape, strides = node.get("dtype"), node.get("shape"), node.get("strides")
         if "missing" in node:
             return {"t": "tensor", "missing": _text(node["missing"])}
-        if dtype not in _SIZES or not (
-            _naturals(shape) and _naturals(strides) and len(shape) == len(strides)
-        ):
+        dtype: Any = node.get("dtype")
+        shape: Any = node.get("shape")
+        strides: Any = node.get("strides")
+        known = isinstance(dtype, str) and dtype in _SIZES
+        if not (known and _naturals(shape) and _naturals(strides) and len(shape) == len(strides)):
             raise TreeError("a tensor node without a known dtype, shape and strides")
         at = node.get("at")
         if type(at) is not int:
