@@ -32,6 +32,11 @@ class NoOracle(Exception):
 class _Promotion(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Every operator reached gets fp64 where it would get, or make, a shorter floating type."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Not: keeping the compiler off this mode imports it, which takes seconds."""
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,

@@ -25,7 +25,7 @@ from kernelwright.referee.contract._facts import Node
 from kernelwright.referee.contract._facts import PerformerFailure
 from kernelwright.referee.contract._stage import Handle
 
-_SCRIPT = Path(__file__).with_name("_reference_child.py")
+_SCRIPT = Path(__file__).with_name("_reference_start.py")
 _DEADLINES = Deadlines(first_s=60.0, idle_s=20.0, call_s=60.0)
 #: The least room for one call in the board, and how much more than inputs and outputs it may take: each
 #: output is there in its own dtype, in fp64, and with its slack.
@@ -121,7 +121,7 @@ class Reference(Handle):
         refuse: str | None = None,
         template: Any = None,
         threads: int = 1,
-        board_bytes: int = 8 << 30,
+        board_bytes: int | None = None,
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
         sandbox: Any = None,
@@ -326,7 +326,7 @@ class Reference(Handle):
             ) from failure
         where = f" ({raised.where})" if raised.where else ""
         raise UsageError(
-            f"{self._baseline}: the reference raised {raised.type}: {raised.message}{where} on inputs made by "
+            f"{self._baseline}: the reference raised {raised.type}: {raised.message}{where} on inputs of "
             f"get_inputs(); make it take them"
         ) from failure
 

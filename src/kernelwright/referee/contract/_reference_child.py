@@ -27,6 +27,8 @@ from kernelwright.errors import UsageError
 from kernelwright.ops import load_baseline
 from kernelwright.referee.contract import _tree as tree
 from kernelwright.referee.contract._contents import leading_groups
+from kernelwright.referee.contract._desk import Desk
+from kernelwright.referee.contract._desk import open_board
 from kernelwright.referee.contract._fp64 import private
 from kernelwright.referee.contract._tree import Node
 from kernelwright.referee.contract._witness import Refused
@@ -90,9 +92,9 @@ class ReferenceDesk:
 
     def load(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Run the user's file."""
-        torch.set_num_threads(int(message["threads"]))
+        torch.set_num_threads(1)
         baseline = load_baseline(Path(message["baseline"]), refuse=message["refuse"])
-        self._witness = Witness(baseline)
+        self._witness = Witness(baseline, int(message["threads"]))
         budget = baseline.budget
         return {
             "workloads": list(baseline.workloads),
@@ -287,9 +289,6 @@ def _written(testimony: Testimony, writer: Writer, call: Mapping[str, Any]) -> d
 
 def main() -> None:
     """Serve the operations until the judge closes the channel."""
-    from kernelwright.referee.contract._desk import Desk
-    from kernelwright.referee.contract._desk import open_board
-
     desk = ReferenceDesk(open_board(sys.argv))
     operations = {
         "load": desk.load,
@@ -299,7 +298,3 @@ def main() -> None:
         "answer": desk.answer,
     }
     Desk().serve(operations, lambda: ())
-
-
-if __name__ == "__main__":
-    main()

@@ -38,6 +38,7 @@ _PERTURBATION_ULPS = 4.0
 _PERTURBED_RUNS, _PERTURBED_RUNS_OF_INTEGERS = 1, 4
 #: A result in fp64 farther from the one in the own dtype than this, relative L2, is of another computation.
 _PLAUSIBLE_L2 = 0.25
+_PARALLEL_ELEMENTS = 1 << 20
 
 
 class Refused(Exception):
@@ -81,8 +82,9 @@ class Testimony:
 class Witness:
     """A loaded baseline, asked for calls."""
 
-    def __init__(self, baseline: Baseline) -> None:
+    def __init__(self, baseline: Baseline, threads: int = 1) -> None:
         self.baseline = baseline
+        self._threads = threads
         self._module64: torch.nn.Module | None = None
         if baseline.module is not None:
             self._module64 = doubled(baseline.module)
@@ -117,6 +119,9 @@ class Witness:
         given = [leaf for leaf in tree_flatten(arguments)[0] if isinstance(leaf, Tensor)]
         for tensor in given:
             self._check_tensor(tensor)
+        # Waking other threads takes longer than small work, on a busy machine a hundred times as long.
+        large = sum(tensor.numel() for tensor in given) >= _PARALLEL_ELEMENTS
+        torch.set_num_threads(self._threads if large else 1)
         wanted = bool(call["gradient"])
         peer, grad_outputs = self._peer(arguments, wanted, int(call["seed"]))
         mutated = self._mutated(arguments, given, peer)

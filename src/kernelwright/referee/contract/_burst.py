@@ -1,0 +1,100 @@
+"""Many calls back to back, of which some that are drawn afterwards are judged: what is right only when it is
+called one by one shows here."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+from kernelwright.referee._verdict import Status
+from kernelwright.referee.contract import _tree as tree
+from kernelwright.referee.contract._diagnosis import Fault
+from kernelwright.referee.contract._facts import CallResult
+from kernelwright.referee.contract._facts import Node
+from kernelwright.referee.contract._history import History
+from kernelwright.referee.contract._judgement import judge_call
+from kernelwright.referee.contract._judgement import Terms
+from kernelwright.referee.contract._reference import Made
+from kernelwright.referee.contract._reference import Reference
+from kernelwright.referee.contract._reference import Refusal
+from kernelwright.referee.contract._reference import WorkloadFacts
+from kernelwright.referee.contract._stage import Performer
+
+_SLOTS = 4
+_JUDGED = 6
+_MOST, _LEAST = 160, 12
+_KEPT_BYTES = 32 << 20
+
+
+def burst(
+    reference: Reference,
+    performer: Performer,
+    facts: WorkloadFacts,
+    *,
+    draw: random.Random,
+    threads: int,
+    history: History,
+    count_calls: Callable[[int], None],
+    budget_s: float,
+) -> Fault | None:
+    """Call a few sets of arguments in random order; the fault of one of the calls looked at, or None."""
+    made = [_make(reference, facts, draw.getrandbits(48)) for _ in range(_SLOTS)]
+    slots = [one for one in made if not isinstance(one, Refusal)]
+    board = performer.board
+    mark = board.mark()
+    try:
+        placed = [_placed(performer, one) for one in slots]
+        performer.arrange([(nodes, {}) for nodes in placed], threads=threads)
+        began = time.monotonic()
+        performer.batch(list(range(len(slots))))
+        each = (time.monotonic() - began) / len(slots)
+        count = max(_LEAST, min(_MOST, int(budget_s / max(each, 1e-6))))
+        order = [draw.randrange(len(slots)) for _ in range(count)]
+        keep = max(_JUDGED, min(count, _KEPT_BYTES // max(slots[0].expected.nbytes, 1)))
+        keep = min(keep, count)
+        performer.batch(order, keep=keep)
+        count_calls(count)
+        judged = sorted({count - 1, *draw.sample(range(count - keep, count), min(_JUDGED, keep))})
+        room = 65536 + 2 * len(judged) * slots[0].expected.nbytes
+        for index, taken in zip(judged, performer.collect(judged, room=room), strict=True):
+            slot = order[index]
+            nodes = [node for one in placed[slot] for node in tree.tensors_of(one)]
+            result = CallResult(
+                value=taken.value,
+                tensors=taken.tensors,
+                facts=taken.facts,
+                settled=None,
+                gradients=None,
+                number=0,
+                seconds=0.0,
+            )
+            terms = Terms(facts.parameters, shares=True, share="the same shapes")
+            fault = judge_call(slots[slot], result, board, nodes, terms, history)
+            if fault is not None:
+                return _told(fault, facts, index, count)
+        performer.drop()
+        return None
+    finally:
+        board.release(mark)
+
+
+def _make(reference: Reference, facts: WorkloadFacts, seed: int) -> Made | Refusal:
+    steps = [{"kind": "noise", "seed": seed}] if facts.fixed else []
+    call = {"workload": facts.name, "seed": seed, "steps": steps, "gradient": False, "slack": True}
+    return reference.make(call)
+
+
+def _placed(performer: Performer, made: Made) -> tuple[Node, ...]:
+    left = iter(made.tensors)
+    return tuple(tree.map_tensors(node, lambda _: performer.board.put(next(left))) for node in made.arguments)
+
+
+def _told(fault: Fault, facts: WorkloadFacts, index: int, count: int) -> Fault:
+    marks = ("never written", "returned zeros", "the constant", "replay", "NaN")
+    cheated = fault.status is Status.CHEATED or any(mark in fault.reason for mark in marks)
+    return Fault(
+        Status.CHEATED if cheated else fault.status,
+        f"{facts.name}: right when called one by one, wrong within {count} calls made back to back, in call "
+        f"{index + 1}: {fault.reason}",
+    )

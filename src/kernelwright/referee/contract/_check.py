@@ -1,0 +1,470 @@
+"""Right or not, for anyone's Python callable against a user's reference: the calls, made and judged."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from typing import Any
+
+import torch
+
+from kernelwright.errors import UsageError
+from kernelwright.referee._verdict import Status
+from kernelwright.referee._verdict import Verdict
+from kernelwright.referee.contract import _tree as tree
+from kernelwright.referee.contract._burst import burst
+from kernelwright.referee.contract._cases import CaseCall
+from kernelwright.referee.contract._cases import Kind
+from kernelwright.referee.contract._cases import plan
+from kernelwright.referee.contract._cases import Spot
+from kernelwright.referee.contract._diagnosis import Fault
+from kernelwright.referee.contract._facts import CallResult
+from kernelwright.referee.contract._facts import Node
+from kernelwright.referee.contract._facts import PerformerFailure
+from kernelwright.referee.contract._history import History
+from kernelwright.referee.contract._judgement import differing
+from kernelwright.referee.contract._judgement import judge_call
+from kernelwright.referee.contract._judgement import Terms
+from kernelwright.referee.contract._reference import Made
+from kernelwright.referee.contract._reference import Reference
+from kernelwright.referee.contract._reference import Refusal
+from kernelwright.referee.contract._reference import WorkloadFacts
+from kernelwright.referee.contract._stage import Performer
+
+_SETTLE_MS = 2.0
+_WATCH_S = 0.03
+#: Outputs of so many calls ago are looked at again, where they are not larger than this.
+_RECOPY_AGO, _RECOPY_BYTES = 3, 16 << 20
+#: Runs of a reference that differ more than this are no rounding: it draws numbers of its own.
+_RANDOM_L2 = 1e-3
+_LISTED = 12
+_PARALLEL_BYTES = 8 << 20
+
+
+@dataclass
+class _Place:
+    """Where the arguments of a workload's last call with some shapes are, in the performer's board."""
+
+    nodes: tuple[Node, ...]
+    tensors: list[Node]
+    signature: tuple[Any, ...]
+
+
+@dataclass
+class Findings:
+    """What a check has seen so far; becomes the evidence."""
+
+    cases: int = 0
+    calls: int = 0
+    refused: list[str] = field(default_factory=list)
+    reference_refused: list[str] = field(default_factory=list)
+    not_checked: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    operators: tuple[str, ...] = ()
+    precision: dict[str, str] = field(default_factory=dict)
+    gradient: bool = False
+
+    def evidence(self) -> dict[str, Any]:
+        """As it stands in a verdict."""
+        return {
+            "cases": self.cases,
+            "calls": self.calls,
+            "refused": self.refused,
+            "reference_refused": self.reference_refused,
+            "not_checked": _shortened(self.not_checked),
+            "notes": list(dict.fromkeys(self.notes)),
+            "operators": list(self.operators),
+            "oracle": self.precision,
+            "gradient": "judged" if self.gradient else "not part of the contract",
+        }
+
+
+class CheckRun:
+    """One check of one candidate in one performer.
+
+    `draw` is where all that is secret comes from; `budget_s` how long it may take. Raises UsageError and
+    RefereeError for what is wrong with the reference; never for what the candidate does.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        performer: Performer,
+        *,
+        draw: random.Random,
+        threads: int,
+        budget_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._reference = reference
+        self._performer = performer
+        self._draw = draw
+        self._threads = threads
+        self._clock = clock
+        self._deadline = clock() + budget_s
+        self._history = History()
+        self._places: dict[tuple[str, tuple[Any, ...]], _Place] = {}
+        self._known: dict[str, tuple[CaseCall, Made, CallResult]] = {}
+        self._pace: dict[str, float] = {}
+        self.findings = Findings()
+
+    def run(self) -> Verdict:
+        """Make the calls and judge them."""
+        workloads = self.describe()
+        calls = plan(
+            workloads,
+            nonfinite=self._reference.contract.nonfinite,
+            draw=self._draw,
+            threads=self._threads,
+        )
+        facts = {one.name: one for one in workloads}
+        try:
+            with few_threads(max(one.nbytes for one in workloads)):
+                fault = self._all(calls, facts) or self._burst(workloads)
+            fault = fault or self._burning("after the last call")
+            if fault is None:
+                self._note_operators(workloads[0])
+        except PerformerFailure as failure:
+            fault = _of_failure(failure, "")
+        return self._verdict(fault)
+
+    def describe(self) -> list[WorkloadFacts]:
+        """All workloads, as far as time allows; a random reference is no contract."""
+        contract = self._reference.contract
+        found: list[WorkloadFacts] = []
+        for name in contract.workloads:
+            if found and self._clock() > self._deadline - 0.7 * self._left_at_start():
+                self.findings.not_checked.append(f"workload {name} (out of time)")
+                continue
+            seeds = (self._draw.getrandbits(48), self._draw.getrandbits(48))
+            facts = self._reference.describe(name, seeds)
+            if facts.repeats > _RANDOM_L2:
+                raise UsageError(
+                    f"{contract.path}: the reference gives another result each time for the same inputs of "
+                    f"workload {name!r} (relative L2 {facts.repeats:.2g}); draw in get_inputs(), compute in "
+                    f"the reference"
+                )
+            self._note_facts(facts)
+            found.append(facts)
+        return found
+
+    def _left_at_start(self) -> float:
+        return max(self._deadline - self._clock(), 0.0)
+
+    def _note_facts(self, facts: WorkloadFacts) -> None:
+        findings = self.findings
+        findings.precision[facts.name] = facts.precision
+        findings.gradient |= facts.gradient
+        if facts.fixed:
+            findings.notes.append(
+                f"{facts.name}: get_inputs() returns the same under every seed; elements were changed here"
+            )
+        if facts.repeats:
+            findings.notes.append(f"{facts.name}: the reference itself differs from run to run")
+        if not facts.groups:
+            findings.not_checked.append(f"{facts.name}: other numbers of rows (the reference takes none)")
+        if facts.precision != "fp64":
+            findings.notes.append(
+                f"{facts.name}: the reference does not run in fp64; oracle {facts.precision}"
+            )
+
+    def _all(self, calls: Sequence[CaseCall], facts: dict[str, WorkloadFacts]) -> Fault | None:
+        burned = False
+        for index, case in enumerate(calls):
+            if self._clock() + self._estimate(case) > self._deadline and index >= 4:
+                self.findings.not_checked.append(f"{case.title} (out of time)")
+                continue
+            started = self._clock()
+            fault = self.one(case, facts[case.workload])
+            self._pace[case.workload] = self._clock() - started
+            if fault is not None:
+                return fault
+            if case.settle and case.kind is Kind.AGAIN and not burned:
+                burned = True
+                fault = self._burning(case.title)
+                if fault is not None:
+                    return fault
+        return None
+
+    def _estimate(self, case: CaseCall) -> float:
+        return self._pace.get(case.workload, 0.0) * max(1.0, case.rows)
+
+    def one(self, case: CaseCall, facts: WorkloadFacts) -> Fault | None:
+        """Make and judge one call."""
+        made = self._made(case)
+        if isinstance(made, Refusal):
+            if not case.call["steps"]:
+                raise UsageError(
+                    f"{self._reference.contract.path}: the reference does not take its own inputs "
+                    f"({case.title}): {made.said}"
+                )
+            self.findings.reference_refused.append(f"{case.title}: {made.said}"[:160])
+            return None
+        self.findings.cases += 1
+        place, mark = self._put(case, made)
+        try:
+            result = self._call(case, made, place)
+        except PerformerFailure as failure:
+            fault = self._refusal(case, failure)
+            if mark is not None:
+                self._performer.board.release(mark)
+            return fault
+        fault = self._judge(case, made, result, place, facts)
+        if mark is not None:
+            self._performer.board.release(mark)
+        return fault
+
+    def _made(self, case: CaseCall) -> Made | Refusal:
+        if case.kind is Kind.AGAIN and case.workload in self._known:
+            return self._known[case.workload][1]
+        return self._reference.make(case.call, rows=case.rows, strict_tolerances=case.users_own)
+
+    def _put(self, case: CaseCall, made: Made) -> tuple[_Place, int | None]:
+        """The arguments in the performer's board; a mark to release them, if nobody needs them later."""
+        board = self._performer.board
+        wants = iter(made.wants_gradient)
+        signature = (made.wants_gradient, tuple((t.dtype, t.shape, t.stride()) for t in made.tensors))
+        key = (case.workload, signature)
+        known = self._places.get(key)
+        if case.spot is Spot.SAME and known is not None and not case.offset:
+            for node, tensor in zip(known.tensors, made.tensors, strict=True):
+                board.rewrite(node, tensor)
+            return known, None
+        mark = board.mark()
+        left = iter(made.tensors)
+
+        def put(_: Node) -> Node:
+            options: dict[str, Any] = {"grad": next(wants), "offset": case.offset}
+            if case.guard is not None:
+                options["guard"] = case.guard
+            return board.put(next(left), **options)
+
+        nodes = tuple(tree.map_tensors(one, put) for one in made.arguments)
+        place = _Place(nodes, [node for one in nodes for node in tree.tensors_of(one)], signature)
+        if case.kind is Kind.PLAIN and known is None:
+            self._places[key] = place
+            return place, None
+        return place, mark
+
+    def _call(self, case: CaseCall, made: Made, place: _Place) -> CallResult:
+        board = self._performer.board
+        mark = board.mark()
+        try:
+            grads = None
+            if made.grad_outputs is not None:
+                grads = [None if one is None else board.put(one) for one in made.grad_outputs]
+            sizes = [leaf_bytes for leaf_bytes in self._output_bytes(made) if leaf_bytes]
+            room = 65536 + 2 * max(made.expected.nbytes, sum(one.nbytes for one in made.tensors))
+            self.findings.calls += 1
+            return self._performer.call(
+                place.nodes,
+                room=room,
+                threads=case.threads or self._threads,
+                grad_outputs=grads,
+                settle_ms=_SETTLE_MS if case.settle else 0.0,
+                poison=[*sizes, *(one.nbytes for one in made.tensors)],
+            )
+        finally:
+            board.release(mark)
+
+    def _output_bytes(self, made: Made) -> list[int]:
+        sizes = []
+        for leaf in made.expected.leaves:
+            count = leaf.dtype.itemsize
+            for size in leaf.shape:
+                count *= size
+            sizes.append(count)
+        return sizes
+
+    def _judge(
+        self, case: CaseCall, made: Made, result: CallResult, place: _Place, facts: WorkloadFacts
+    ) -> Fault | None:
+        contract = self._reference.contract
+        terms = Terms(
+            names=facts.parameters,
+            contiguous=case.kind is Kind.LAYOUT,
+            shares=contract.shares,
+            share="the same addresses" if case.spot is Spot.SAME else "the same shapes",
+        )
+        self.findings.notes += made.expected.notes
+        fault = judge_call(made, result, self._performer.board, place.tensors, terms, self._history)
+        if fault is not None:
+            return self._told(case, fault)
+        fault = self._repeats(case, made, result, facts)
+        if fault is not None:
+            return fault
+        stays = all(fact.shares_input is None for fact in result.facts) and not contract.shares
+        self._history.add(case.title, made.expected, result, stays=stays)
+        if case.kind is Kind.PLAIN and case.workload not in self._known:
+            self._known[case.workload] = (case, made, result)
+        return self._stayed(result.number - _RECOPY_AGO)
+
+    def _told(self, case: CaseCall, fault: Fault) -> Fault:
+        """The fault of a call, told with what was right before it."""
+        before = ""
+        status = fault.status
+        if case.kind is Kind.AGAIN:
+            before = "right at first, and wrong when called again with the same contents: "
+            empty = ("never written", "returned zeros", "the constant", "replay")
+            if any(mark in fault.reason for mark in empty):
+                status = Status.CHEATED
+        elif case.kind is Kind.LEAD:
+            before = "right for the shapes of its workload, and wrong for another number of rows: "
+        elif case.threads == 1 and self._threads > 1:
+            before = "right on all threads, and wrong on one thread: "
+        elif case.kind is Kind.TWIN:
+            before = "right at first, and wrong when a few elements differ: "
+        return Fault(status, f"{case.title}: {before}{fault.reason}")
+
+    def _repeats(self, case: CaseCall, made: Made, result: CallResult, facts: WorkloadFacts) -> Fault | None:
+        """Whether the same call gives the same bits."""
+        if case.kind is not Kind.AGAIN or not self._reference.contract.deterministic or facts.repeats:
+            return None
+        first = self._known[case.workload][2]
+        count, total = differing(first.tensors, result.tensors)
+        if not count:
+            return None
+        return Fault(
+            Status.NONDETERMINISTIC,
+            f"{case.title}: the same call on the same data gave {count} of {total} other elements; write "
+            f"DETERMINISTIC = False where results may differ by rounding",
+        )
+
+    def _stayed(self, number: int) -> Fault | None:
+        """Whether the output of an earlier call still is what it was."""
+        past = self._history.before(number)
+        if past is None or not past.stays or past.nbytes > _RECOPY_BYTES:
+            return None
+        try:
+            now = self._performer.recopy(number, room=65536 + 2 * past.nbytes)
+        except PerformerFailure as failure:
+            if failure.raised is not None and failure.alive:
+                return None  # It is no longer kept.
+            raise
+        count, total = differing(past.tensors, now)
+        if not count:
+            return None
+        return Fault(
+            Status.WRONG,
+            f"the output of call {number} ({past.title}) changed later: {count} of {total} elements are "
+            f"others after {_RECOPY_AGO} further calls; its memory was given out again, or something still "
+            f"writes to it",
+        )
+
+    def _refusal(self, case: CaseCall, failure: PerformerFailure) -> Fault | None:
+        """What an exception means: an answer where the call may be refused, else a fault."""
+        raised = failure.raised
+        if raised is None or not failure.alive or failure.act is not None:
+            return _of_failure(failure, case.title)
+        said = f"{case.title}: {raised.type}: {raised.message}"[:200]
+        if case.may_refuse:
+            self.findings.refused.append(said)
+            return None
+        if case.kind is Kind.LEAD and failure.status is not Status.OUT_OF_MEMORY:
+            return Fault(
+                Status.UNSUPPORTED,
+                f"{case.title}: raises {raised.type}: {raised.message} for a number of rows that the "
+                f"reference takes; it is right only for the shapes of its workload",
+            )
+        return _of_failure(failure, case.title)
+
+    def _burning(self, when: str) -> Fault | None:
+        """Whether the candidate's processes work on although nobody asks for anything."""
+        used = self._performer.settled(watch_s=_WATCH_S)
+        if used < 0.5 * _WATCH_S:
+            return None
+        return Fault(
+            Status.CHEATED,
+            f"{when}: its processes went on working after the call had returned: {used * 1e3:.0f} ms of "
+            f"processor time within {_WATCH_S * 1e3:.0f} ms in which nothing was asked of it",
+        )
+
+    def _burst(self, workloads: Sequence[WorkloadFacts]) -> Fault | None:
+        """Many calls back to back on the smallest workload."""
+        facts = min(workloads, key=lambda one: one.nbytes)
+        if facts.mutated or self._clock() + 8 * self._pace.get(facts.name, 0.0) > self._deadline:
+            why = "calls change their inputs" if facts.mutated else "out of time"
+            self.findings.not_checked.append(f"{facts.name}, many calls back to back ({why})")
+            return None
+        return burst(
+            self._reference,
+            self._performer,
+            facts,
+            draw=self._draw,
+            threads=self._threads,
+            history=self._history,
+            count_calls=self._count_calls,
+            budget_s=min(0.3, 0.1 * self._left_at_start()),
+        )
+
+    def _count_calls(self, calls: int) -> None:
+        self.findings.cases += 1
+        self.findings.calls += calls
+
+    def _note_operators(self, facts: WorkloadFacts) -> None:
+        """Which torch operators a call reaches: evidence, no proof."""
+        known = self._known.get(facts.name)
+        if known is None or known[1].expected.mutated or self._clock() > self._deadline:
+            return
+        case, made, _ = known
+        place, _ = self._put(case, made)
+        try:
+            # Torch may import its compiler before the first call that is traced.
+            result = self._performer.call(
+                place.nodes, threads=self._threads, trace=True, within_s=self._performer.deadlines.first_s
+            )
+        except PerformerFailure as failure:
+            self.findings.notes.append(f"operators could not be traced: {failure.reason}"[:200])
+            return
+        self.findings.operators = result.operators
+
+    def _verdict(self, fault: Fault | None) -> Verdict:
+        acts = self._performer.acts()
+        evidence = self.findings.evidence()
+        evidence["acts"] = [{"act": act.act, "said": act.said, "where": act.where} for act in acts]
+        deceits = [act for act in acts if act.deceives]
+        if deceits and (fault is None or fault.status is not Status.CHEATED):
+            where = f" ({deceits[0].where})" if deceits[0].where else ""
+            after = f"; besides, {fault.reason}" if fault is not None else ""
+            return Verdict(
+                Status.CHEATED, f"the candidate {deceits[0].said}{where}{after}", evidence=evidence
+            )
+        if fault is not None:
+            return Verdict(fault.status, fault.reason, evidence=evidence)
+        left = [act for act in acts if act.act in ("state", "left_on")]
+        if left:
+            where = f" ({left[0].where})" if left[0].where else ""
+            return Verdict(Status.WRONG, f"the candidate {left[0].said}{where}", evidence=evidence)
+        counts = f"right in {self.findings.calls} calls of {self.findings.cases} cases"
+        return Verdict(Status.PASSED, counts, evidence=evidence)
+
+
+@contextlib.contextmanager
+def few_threads(nbytes: int) -> Iterator[None]:
+    """One thread of torch in the judge while it handles small tensors: waking others takes longer."""
+    before = torch.get_num_threads()
+    if nbytes < _PARALLEL_BYTES:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _of_failure(failure: PerformerFailure, title: str) -> Fault:
+    before = f"{title}: " if title else ""
+    if failure.act is not None and failure.act.deceives:
+        return Fault(Status.CHEATED, f"{before}the candidate {failure.act.said}; {failure.reason}")
+    return Fault(failure.status, f"{before}{failure.reason}")
+
+
+def _shortened(items: Sequence[str]) -> list[str]:
+    if len(items) <= _LISTED:
+        return list(items)
+    return [*items[:_LISTED], f"and {len(items) - _LISTED} more"]

@@ -1,0 +1,220 @@
+"""The judge of anyone's Python callable: a reference, a candidate, and the processes they are confined to."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from typing import Self
+
+import torch
+
+from kernelwright import settings
+from kernelwright.errors import UsageError
+from kernelwright.process import Limits
+from kernelwright.process import Sandbox
+from kernelwright.process import Template
+from kernelwright.referee._child import default_memory_bytes
+from kernelwright.referee._child import Patience
+from kernelwright.referee._child import RefereeError
+from kernelwright.referee._verdict import Status
+from kernelwright.referee._verdict import Verdict
+from kernelwright.referee.contract import _tree as tree
+from kernelwright.referee.contract._check import CheckRun
+from kernelwright.referee.contract._facts import Candidate
+from kernelwright.referee.contract._facts import Deadlines
+from kernelwright.referee.contract._facts import Node
+from kernelwright.referee.contract._facts import PerformerFailure
+from kernelwright.referee.contract._integrity import changed
+from kernelwright.referee.contract._integrity import fingerprint
+from kernelwright.referee.contract._reference import Reference
+from kernelwright.referee.contract._stage import Performer
+
+_LIFE_S = 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class ContractTarget:
+    """A candidate and what it is judged against.
+
+    `baseline` is the user's `baseline.py`; `package` and `op` name the candidate's callable, found on `path`
+    and among what is installed. `atol` and `rtol` replace the rule for the largest error.
+    """
+
+    baseline: Path
+    package: str
+    op: str
+    path: tuple[Path, ...] = ()
+    atol: float | None = None
+    rtol: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.package or not self.op:
+            raise UsageError(
+                "a candidate needs --kernel-package PACKAGE and --op PACKAGE.FUNCTION; got "
+                f"package {self.package!r}, op {self.op!r}"
+            )
+        for name in ("atol", "rtol"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise UsageError(f"{name} is {value!r}; give a number of at least 0")
+
+
+class ContractJudge:
+    """Judges one candidate against a user's reference. A context manager.
+
+    The judge's own process runs neither: the reference lives in one child, each run of the candidate in a
+    fresh one, confined. `seed` is where inputs, shapes and changes are drawn from (drawn when None: nobody
+    knows it before). `threads` is how many torch may use, `patience` how long the candidate may be silent,
+    `budget_s` how long a check may take.
+    """
+
+    def __init__(
+        self,
+        target: ContractTarget,
+        *,
+        seed: int | None = None,
+        threads: int | None = None,
+        patience: Patience | None = None,
+        budget_s: float = 60.0,
+    ) -> None:
+        self.target = target
+        self.seed = secrets.randbits(48) if seed is None else seed
+        self.draw = random.Random(self.seed)
+        self.threads = threads or settings.threads() or torch.get_num_threads()
+        self.patience = patience
+        self.budget_s = budget_s
+        self.scratch = Path(tempfile.mkdtemp(prefix="kernelwright-judge-"))
+        self.template = Template(["torch"])
+        self.reference = Reference(
+            target.baseline,
+            refuse=target.package,
+            template=self.template,
+            threads=self.threads,
+            atol=target.atol,
+            rtol=target.rtol,
+        )
+        self._performers = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes and remove what they wrote."""
+        self.reference.close()
+        self.template.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """How long a performer may take for its first call and for later ones."""
+        plain = Deadlines()
+        if self.patience is None:
+            return plain
+        return Deadlines(
+            first_s=self.patience.total_s,
+            idle_s=min(plain.idle_s, self.patience.silent_s),
+            call_s=self.patience.silent_s,
+            batch_s=max(self.patience.silent_s, plain.batch_s),
+        )
+
+    def candidate(self, **options: Any) -> Performer:
+        """A fresh, confined process for the candidate, not loaded yet; `options` as for `Performer`."""
+        self._performers += 1
+        target = self.target
+        place = self.scratch / f"candidate-{self._performers}"
+        sandbox = Sandbox(scratch=place, hidden=(target.baseline.absolute(),), readable=tuple(target.path))
+        return Performer(
+            Candidate(target.package, target.op, path=tuple(target.path)),
+            template=self.template,
+            deadlines=self.deadlines,
+            limits=Limits(wall_s=_LIFE_S, memory_bytes=default_memory_bytes()),
+            sandbox=sandbox,
+            watched={"the baseline": target.baseline.absolute(), **options.pop("watched", {})},
+            **options,
+        )
+
+    def load(self, performer: Performer, *, threads: int | None = None) -> None:
+        """Load the candidate; one that is a class is made as the reference's Model is. PerformerFailure."""
+        if self.reference.contract.module:
+            init, state, tensors = self.reference.state()
+            left = iter(tensors)
+
+            def put(_: Node) -> Node:
+                return performer.board.put(next(left))
+
+            given = tuple(tree.map_tensors(node, put) for node in init)
+            parameters = {name: tree.map_tensors(node, put) for name, node in state.items()}
+            assert isinstance(performer.target, Candidate)
+            performer.target = dataclasses.replace(performer.target, init=given, state=parameters)
+        performer.load(threads=threads or self.threads)
+
+    def check(self, *, budget_s: float | None = None) -> Verdict:
+        """Whether the candidate is right. Raises UsageError and RefereeError for what is wrong elsewhere."""
+        before = fingerprint(self.target.baseline)
+        evidence: dict[str, Any] = {"seed": self.seed, "threads": self.threads, **self._tolerances()}
+        with self.candidate() as performer:
+            try:
+                self.load(performer)
+            except PerformerFailure as failure:
+                verdict = self._not_loaded(performer, failure)
+            else:
+                run = CheckRun(
+                    self.reference,
+                    performer,
+                    draw=self.draw,
+                    threads=self.threads,
+                    budget_s=self.budget_s if budget_s is None else budget_s,
+                )
+                verdict = run.run()
+            evidence["guards"] = _guards(performer)
+        evidence.update(verdict.evidence)
+        edited = changed(before, fingerprint(self.target.baseline))
+        if edited:
+            names = ", ".join(str(path) for path in edited[:3])
+            if evidence["guards"].get("read_only") == "active":
+                raise RefereeError(
+                    f"files that the verdict stands on were changed while the judge worked, and not by the "
+                    f"candidate, which cannot write to them: {names}; judge again"
+                )
+            return Verdict(
+                Status.CHEATED, f"files of the harness were changed while it ran: {names}", evidence=evidence
+            )
+        return dataclasses.replace(verdict, evidence=evidence)
+
+    def _tolerances(self) -> dict[str, Any]:
+        budget = self.reference.contract.budget
+        return {
+            "tolerances": {
+                "factor": budget.factor,
+                "floor_ulps": {tree.dtype_name(key): value for key, value in budget.floor_ulps.items()},
+                "relative_l2": {tree.dtype_name(key): value for key, value in budget.relative_l2.items()},
+                "atol": budget.atol,
+                "rtol": budget.rtol,
+            }
+        }
+
+    def _not_loaded(self, performer: Performer, failure: PerformerFailure) -> Verdict:
+        acts = [act for act in performer.acts() if act.deceives]
+        if failure.act is not None and failure.act.deceives:
+            acts.insert(0, failure.act)
+        if acts:
+            return Verdict(Status.CHEATED, f"the candidate {acts[0].said}; {failure.reason}")
+        return Verdict(failure.status, failure.reason)
+
+
+def _guards(performer: Performer) -> Mapping[str, str]:
+    """The guards of the candidate's process: "active", or why one is not."""
+    return {name: why or "active" for name, why in performer.guards().items()}
