@@ -308,7 +308,8 @@ def test_a_template_that_cannot_import_says_so_to_who_asks(script):
 
 def test_children_that_are_asked_for_early_wait_for_the_template(script):
     slow = script("import time\ntime.sleep(0.5)\nready = True", "slow_start.py")
-    code = "import slow_start\nfrom kernelwright_channel import connect\nconnect().send({'it': slow_start.ready})"
+    code = "import slow_start\nfrom kernelwright_channel import connect\n"
+    code += "connect().send({'it': slow_start.ready})"
     asked = time.monotonic()
     with Template([slow], site=False) as template:
         assert time.monotonic() - asked < 0.4

@@ -32,6 +32,7 @@ STRANGERS = 0x6B770000  # users of this number and above are nobody's, on any sy
 
 STRANGER = "stranger"  # a user of its own, given by root
 MAPPED = "mapped"  # the user that started it, in a user namespace of its own
+POWERLESS = "powerless"  # root without capabilities, where another user could not read the interpreter
 SAME = "same"  # the user that started it
 
 
@@ -89,10 +90,14 @@ class Confinement:
         if self.identity == MAPPED:
             # Not as root in there: who executes a program as root gets back what he gave up.
             self._map_users(self.starter or 1000, self.starter, group or 1000, group)
-        if self.identity != STRANGER:
-            self.miss(
-                f"it runs as the user that started it ({self.starter}); only root can change that", "user"
-            )
+        self.closed = unreadable(self.readable) if self.identity == STRANGER else None
+        if self.identity in (MAPPED, SAME):
+            who = f"the user that started it ({self.starter})"
+            self.miss(f"it runs as {who}; only root can change that", "user")
+        elif self.closed is not None and not _kernel.has_capability(_kernel.CAP_DAC_READ_SEARCH):
+            self.identity = POWERLESS
+            reason = f"another user could not read {self.closed}; it runs as root, without capabilities"
+            self.miss(reason, "user")
         self.uid = stranger(os.getpid()) if self.identity == STRANGER else self.starter
         self._give_scratch()
         # Nobody of the same user may trace this process or what it forks.
@@ -111,7 +116,7 @@ class Confinement:
         os.chdir(self.folder)  # by its path: the scratch folder is another mount now
         if self.identity == STRANGER:
             self._change_user()
-        elif self.identity == MAPPED:
+        elif self.identity != SAME:
             _kernel.bound_capabilities(None)
             _kernel.set_capabilities(None)
         self.attempt("no_new_privs", lambda: _kernel.prctl(_kernel.PR_SET_NO_NEW_PRIVS, 1), "capabilities")
@@ -155,14 +160,7 @@ class Confinement:
 
     def _change_user(self) -> None:
         """Become a user of its own, with the one capability that reading may need."""
-        closed = unreadable(self.readable)
-        kept = _kernel.CAP_DAC_READ_SEARCH if closed is not None else None
-        if kept is not None and not _kernel.has_capability(kept):
-            reason = f"another user could not read {closed}; it runs as root, without capabilities"
-            self.miss(reason, "user")
-            _kernel.bound_capabilities(None)
-            _kernel.set_capabilities(None)
-            return
+        kept = _kernel.CAP_DAC_READ_SEARCH if self.closed is not None else None
         for handle in (1, 2):
             quietly(lambda handle=handle: os.fchown(handle, self.uid, self.uid))  # type: ignore[misc]
         try:
@@ -176,9 +174,7 @@ class Confinement:
             kept = None
         _kernel.set_capabilities(kept)
         if kept is not None:
-            reason = (
-                f"keeps CAP_DAC_READ_SEARCH, with which it can read every file: others cannot read {closed}"
-            )
+            reason = f"keeps CAP_DAC_READ_SEARCH, with which it can read every file: others cannot read {self.closed}"
             self.miss(reason, "capabilities")
 
     def _limit(self) -> None:
@@ -239,19 +235,17 @@ def stranger(pid: int) -> int:
 
 def unreadable(paths: list[str]) -> str | None:
     """The first of these files and folders that a user without any rights cannot read, or None."""
-    seen: set[str] = set()
+    seen: set[tuple[str, bool]] = set()
     for path in paths:
         for name in (path, os.path.realpath(path)):
             last = True
-            while name not in seen:
-                seen.add(name)
+            while (name, last) not in seen:
+                seen.add((name, last))
                 try:
                     mode = os.stat(name).st_mode
                 except OSError:
                     break
-                needed = stat.S_IROTH if last and not stat.S_ISDIR(mode) else stat.S_IXOTH
-                if last and stat.S_ISDIR(mode):
-                    needed = stat.S_IXOTH | stat.S_IROTH
+                needed = (stat.S_IROTH if last else 0) | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
                 if mode & needed != needed:
                     return name
                 name, last = os.path.dirname(name), False

@@ -38,7 +38,8 @@ def build(box: Confinement) -> None:
     if not alone:
         return
     # What lies below a folder that is about to be covered is taken hold of first.
-    needed = [box.scratch, *(path for path in box.readable if below(path, SHARED) or below(path, SERVICES))]
+    covered = (SHARED, SERVICES, *box.hidden)
+    needed = [box.scratch, *(path for path in box.readable if any(below(path, it) for it in covered))]
     held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in dict.fromkeys(needed)}
     shared = box.attempt(f"a {SHARED} of its own", lambda: cover_shared(box.memory_bytes), "mount_namespace")
     for path in box.hidden:

@@ -60,6 +60,7 @@ class Supervised:
         start: Callable[[Sequence[str], Order], Supervisor] | None = None,
     ) -> None:
         self.limits = limits
+        self._confined = sandbox is not None
         self._said = Report()
         self._outcome: Outcome | None = None
         self._ended = threading.Event()
@@ -113,6 +114,8 @@ class Supervised:
 
     def guards(self) -> dict[str, str] | None:
         """What confines the program, once it is about to run; None without a sandbox."""
+        if not self._confined:
+            return None
         self._guarded.wait(_SUPERVISOR_PATIENCE_S)
         return self._said.guards
 
