@@ -93,13 +93,10 @@ def _guard_lines(guards: object) -> list[tuple[str, str]]:
     """The guards that were active in one line, each one that was missing in a line of its own."""
     if not isinstance(guards, Mapping):
         return []
-    active = [str(name).replace("_", " ") for name, missing in guards.items() if not missing]
+    told = {str(name).replace("_", " "): "" if why == "active" else str(why) for name, why in guards.items()}
+    active = [name for name, why in told.items() if not why]
     lines = [("guards", ", ".join(active))] if active else []
-    return lines + [
-        ("no guard", f"{str(name).replace('_', ' ')}: {missing}")
-        for name, missing in guards.items()
-        if missing
-    ]
+    return lines + [("no guard", f"{name}: {why}") for name, why in told.items() if why]
 
 
 def _machine_line(conditions: Sequence[Mapping[str, Any]]) -> str:
