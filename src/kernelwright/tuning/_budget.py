@@ -39,9 +39,15 @@ class Budget:
         return min(max(0.0025 * self.total_s, 0.05), 0.5)
 
     @property
+    def repeats(self) -> int:
+        """Further races of single candidates, a workload, to choose its finalists."""
+        room = 0.04 * self.total_s / self.workloads
+        return min(max(int(room / (0.7 * self.screen_s)), 3), 16)
+
+    @property
     def final_s(self) -> float:
         """Measuring time of the finalists' race on one workload."""
-        return min(max(0.06 * self.total_s / self.workloads, 0.1), 2.0)
+        return min(max(0.04 * self.total_s / self.workloads, 0.1), 2.0)
 
     def confirm_s(self, elapsed_s: float, contenders: int) -> float:
         """Measuring time of one contest of a confirmation, which has four and a check.

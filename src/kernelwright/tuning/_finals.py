@@ -1,4 +1,8 @@
-"""The end of a run: finalists race, the best is confirmed in a fresh process; only then it is a winner."""
+"""The end of a run: finalists race, the best is confirmed in a fresh process; only then it is a winner.
+
+Who is worth a confirmation is chosen from many, and each confirmation is one more chance to be lucky: a
+finalist is proven when Holm's procedure, over all finalists of its workload that may be confirmed, says so.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,17 @@ from kernelwright import machine
 from kernelwright import winners
 from kernelwright.ops import OperatorSpec
 from kernelwright.ops import Workload
+from kernelwright.referee import Comparison
 from kernelwright.referee import Status
+from kernelwright.referee._statistics import Estimate
+from kernelwright.referee._statistics import judge_all
 from kernelwright.space import Configuration
 from kernelwright.tuning._budget import Budget
 from kernelwright.tuning._events import Phase
 from kernelwright.tuning._events import PhaseChanged
 from kernelwright.tuning._events import WorkloadDecided
 from kernelwright.tuning._log import RunLog
+from kernelwright.tuning._narrowing import Narrowing
 from kernelwright.tuning._pipeline import Built
 from kernelwright.tuning._pipeline import Pipeline
 from kernelwright.tuning._record import contest_dict
@@ -55,6 +63,7 @@ class Finals:
         self._workloads = tuple(workloads)
         self._stored = stored
         self._budget = budget
+        self._narrowing = Narrowing(log, pipeline, screening, budget)
 
     def go(self) -> None:
         """Race, confirm, store; what an earlier sitting did is not done again."""
@@ -85,12 +94,8 @@ class Finals:
         )
 
     def _finalists(self, workload: Workload) -> list[EvaluationRecord]:
-        """The surest on this workload, of distinct code, and the stored winner if it is right."""
-        ranked = sorted(
-            (one for one in self._run.evaluations if one.passed and one.reused is None and one.number > 1),
-            key=lambda one: (-one.intervals[workload.name][0], -one.ratios[workload.name], one.number),
-        )
-        chosen = [one for one in ranked if one.ratios[workload.name] > 1.0][:FINALISTS]
+        """The best on this workload, of distinct code, and the stored winner if it is right."""
+        chosen = self._narrowing.ranked(workload)[:FINALISTS]
         incumbent = self._incumbent(workload)
         if incumbent is not None and incumbent.number > 1 and incumbent not in chosen:
             chosen.append(incumbent)
@@ -140,6 +145,8 @@ class Finals:
         incumbent = self._incumbent(workload)
         tried: list[str] = []
         confirmed: list[dict[str, Any]] = []
+        found: dict[int, Estimate] = {}
+        chances = min(sum(_worth(contest) for contest in ranked), CONFIRMED)
         for contest in ranked:
             one = self._run.evaluations[int(contest["candidate"].removeprefix("#")) - 1]
             if incumbent is not None and one.number == incumbent.number:
@@ -151,7 +158,16 @@ class Finals:
             against_default = self._confirm(workload, one, "default")
             confirmed += against_default["contests"]
             tried.append(f"#{one.number} was not confirmed ({_summary(against_default)})")
+            if against_default["contests"]:
+                found[one.number] = _estimate(_main(against_default["contests"]))
             if not _proven(against_default):
+                continue
+            together = judge_all(found, others=max(chances - len(found), 0))
+            if together[one.number] is not Comparison.FASTER:
+                tried[-1] = (
+                    f"#{one.number} is faster alone ({_summary(against_default)}), but not surely enough "
+                    f"for one of {chances} finalists (p = {found[one.number].p_value:.3f})"
+                )
                 continue
             if incumbent is not None:
                 against_stored = self._confirm(workload, one, "stored winner", incumbent)
@@ -308,6 +324,11 @@ class Finals:
 def _worth(contest: Mapping[str, Any]) -> bool:
     """Whether a finalist may turn out faster when it is confirmed."""
     return contest["comparison"] in ("faster", "ambiguous") and contest["ratio"] >= WORTH
+
+
+def _estimate(contest: Mapping[str, Any]) -> Estimate:
+    low, high = contest["interval"]
+    return Estimate(contest["ratio"], (low, high), contest["conditions"].get("p_value"))
 
 
 def _main(contests: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

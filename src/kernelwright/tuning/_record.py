@@ -117,6 +117,7 @@ class RunRecord:
     stored: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     space_key: str = ""
     evaluations: list[EvaluationRecord] = field(default_factory=list)
+    repeats: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     finals: dict[str, dict[str, Any]] = field(default_factory=dict)
     confirmations: list[dict[str, Any]] = field(default_factory=list)
     peers: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -176,6 +177,8 @@ class RunRecord:
                 one.ratios = dict(body["ratios"])
                 one.intervals = {name: (low, high) for name, (low, high) in body["intervals"].items()}
                 one.finished_s = body["t"]
+            case "repeat":
+                self.repeats.setdefault(body["workload"], []).append(dict(body))
             case "final":
                 self.finals[body["workload"]] = dict(body)
             case "confirmed":

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from kernelwright.errors import UsageError
 from kernelwright.ops import Workload
 from kernelwright.referee import Status
+from kernelwright.referee import Verdict
 from kernelwright.search import Failure
 from kernelwright.search import LocalSearch
 from kernelwright.search import Optimizer
@@ -33,6 +35,14 @@ BATCH = 4
 #: with care and most points far away from them are slow.
 START = 4
 _FIRST_GUESS_S = 1.5
+#: From this measuring time of a candidate on, screening looks twice, and spares the second look, which is the
+#: longer one, to who is clearly behind. Below, starting a second race costs more than that saves.
+_LOOK_TWICE_S = 0.2
+_FIRST_LOOK = 0.4
+_EFFECT = 1.01
+
+#: A ratio to the default, and its interval.
+Screened: TypeAlias = tuple[float, tuple[float, float]]
 
 
 class Screening:
@@ -254,23 +264,49 @@ class Screening:
         for workload in self._workloads:
             if not left:
                 return
-            contests, verdicts = self._pipeline.race(
-                workload,
-                ("default", self._built_default()),
-                {name: self._built[one.number] for name, one in left.items()},
-                budget_s=self._budget.screen_s * (1 + len(left)) / 2,
-                seed=self._run.seed * 1000 + right[0].number,
-            )
+            screened, verdicts = self._screen(workload, left, seed=self._run.seed * 1000 + right[0].number)
             for name, bad in verdicts.items():
                 self._verdict(left.pop(name), bad.status, f"{workload.name}: {bad.reason}", stage="screened")
             for name, one in left.items():
-                ratios[one.number][workload.name] = contests[name].ratio
-                intervals[one.number][workload.name] = contests[name].interval
+                ratios[one.number][workload.name], intervals[one.number][workload.name] = screened[name]
         for one in left.values():
             number = one.number
             self._verdict(
                 one, "passed", "", stage="screened", ratios=ratios[number], intervals=intervals[number]
             )
+
+    def _screen(
+        self, workload: Workload, entrants: Mapping[str, EvaluationRecord], *, seed: int
+    ) -> tuple[dict[str, Screened], dict[str, Verdict]]:
+        """Ratios to the default with their intervals, and verdicts of those that have none.
+
+        Where a look is long enough to be worth it, who is clearly slower than the incumbent after a first
+        one is left at that; the others' two looks are pooled.
+        """
+        looks = (_FIRST_LOOK, 1.0 - _FIRST_LOOK) if self._budget.screen_s >= _LOOK_TWICE_S else (1.0,)
+        best = self._run.best(workload.name)
+        incumbent = 1.0 if best is None else max(best.ratios[workload.name], 1.0)
+        screened: dict[str, Screened] = {}
+        failed: dict[str, Verdict] = {}
+        left = list(entrants)
+        for look, share in enumerate(looks):
+            contests, verdicts = self._pipeline.race(
+                workload,
+                ("default", self._built_default()),
+                {name: self._built[entrants[name].number] for name in left},
+                budget_s=share * self._budget.screen_s * (1 + len(left)) / 2,
+                seed=seed + 499 * look,
+            )
+            failed.update(verdicts)
+            for name, contest in contests.items():
+                seen = contest.ratio, contest.interval
+                screened[name] = pooled(screened[name], seen) if name in screened else seen
+            left = [name for name in contests if screened[name][1][1] * _EFFECT >= incumbent]
+            if not left:
+                break
+        for name in [name for name, bad in failed.items() if name in screened and bad.status is Status.NOISY]:
+            del failed[name]  # the first look stands
+        return screened, failed
 
     def _built_default(self) -> Built:
         default = self.built(1)
@@ -318,6 +354,25 @@ class Screening:
                 optimizer.tell(one.configuration, -math.log(one.ratios[workload]))
             else:
                 optimizer.tell(one.configuration, Failure(one.status, one.reason))
+
+
+def pooled(one: Screened, other: Screened) -> Screened:
+    """Two measurements of one ratio as one: log-ratios weighted by their intervals' inverse squared widths.
+    One without any interval adds nothing."""
+    weights = [_weight(interval) for _, interval in (one, other)]
+    if not sum(weights):
+        return other
+    logs = [math.log(ratio) for ratio, _ in (one, other)]
+    centre = sum(weight * log for weight, log in zip(weights, logs, strict=True)) / sum(weights)
+    reach = 1.0 / math.sqrt(sum(weights))
+    return math.exp(centre), (math.exp(centre - reach), math.exp(centre + reach))
+
+
+def _weight(interval: tuple[float, float]) -> float:
+    low, high = interval
+    if low <= 0.0 or math.isinf(high):
+        return 0.0
+    return 1.0 / max(math.log(high / low) / 2.0, 1e-6) ** 2
 
 
 def _same_code(one: EvaluationRecord, other: EvaluationRecord) -> bool:
