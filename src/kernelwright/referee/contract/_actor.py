@@ -50,8 +50,9 @@ _mallopt = ctypes.CDLL(None).mallopt if hasattr(ctypes.CDLL(None), "mallopt") el
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 _MADV_POPULATE_WRITE = 23
 _POISON = 0xFF
-_POISON_BLOCKS = 3
-_POISON_BYTES = 256 << 20
+_POISON_BLOCKS = 256
+#: Bytes in blocks of one size, where three are less; and the most that three may be.
+_POISON_BYTES, _POISON_MOST = 8 << 20, 256 << 20
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -167,6 +168,7 @@ class Actor:
     def arrange(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Build the arguments of all slots."""
         self._ready(message)
+        self._outputs.forget()
         self._slots = [
             (
                 tuple([self._decode(node) for node in slot["args"]]),
@@ -325,15 +327,20 @@ def collect_tensors(value: object, into: list[torch.Tensor]) -> None:
 
 
 def poison(sizes: Sequence[int]) -> None:
-    """Fill freed memory of these sizes with NaN: what a call leaves unwritten shows."""
+    """Fill free memory with NaN: what a call gets of these sizes, and leaves unwritten, shows.
+
+    The allocator hands out the free block that fits best, so many are taken at once, and freed.
+    """
     blocks: list[torch.Tensor] = []
     with _no_interception():
-        for size in {*sizes}:
-            for _ in range(_POISON_BLOCKS):
-                if size > 0 and size * (len(blocks) + 1) <= _POISON_BYTES:
-                    block = _empty(size, dtype=_uint8)
-                    outputs.fill(_data_ptr(block), _POISON, size)
-                    blocks.append(block)
+        for size in sorted({*sizes} - {0}):
+            count = min(_POISON_BLOCKS, max(3, _POISON_BYTES // size))
+            if size * count > _POISON_MOST:
+                continue  # such memory comes from the system, which gives zeros
+            for _ in range(count):
+                block = _empty(size, dtype=_uint8)
+                outputs.fill(_data_ptr(block), _POISON, size)
+                blocks.append(block)
 
 
 def keep_pages() -> None:

@@ -70,11 +70,15 @@ def open_board(arguments: list[str]) -> mmap.mmap:
 
 def describe_error(error: BaseException, folders: tuple[str, ...] = ()) -> dict[str, Any]:
     """An exception as data: type, bases, message, and where in a file below `folders` it came from."""
-    kind = type(error)
     try:
-        message = str(error)
-    except BaseException:  # noqa: BLE001 - its own __str__ may do anything
-        message = "(its message could not be made)"
+        return _describe_error(error, folders)
+    except BaseException:  # noqa: BLE001 - a class of the candidate's may do anything when it is looked at
+        return {"type": "an exception that cannot be described", "bases": [], "message": "", "where": ""}
+
+
+def _describe_error(error: BaseException, folders: tuple[str, ...]) -> dict[str, Any]:
+    kind = type(error)
+    message = str(error)
     where = ""
     for frame, line in _tracebacks(error.__traceback__):
         name = frame.f_code.co_filename

@@ -122,6 +122,10 @@ class Outputs:
                 return one.value
         raise KeyError(f"the output of call {number} is no longer kept")
 
+    def forget(self) -> None:
+        """Keep none of the earlier outputs any more."""
+        self._kept.clear()
+
     def _keep(self, number: int, value: object, tensors: Iterable[torch.Tensor]) -> None:
         storages = tuple(reach for tensor in tensors if (reach := storage_range(tensor)) is not None)
         nbytes = sum(high - low for low, high in storages)

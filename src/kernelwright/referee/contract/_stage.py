@@ -170,7 +170,8 @@ class Performer(Handle):
         """
         limit = self.deadlines.call_s if self._called else self.deadlines.first_s
         self._number += 1
-        with self._rooms(3, room) as (at, settled_at, gradients_at):
+        needed = (True, settle_ms is not None, grad_outputs is not None)
+        with self._rooms(needed, room) as (at, settled_at, gradients_at):
             answer, took = self.ask_timed(
                 "call",
                 within_s=limit if within_s is None else within_s,
@@ -214,7 +215,7 @@ class Performer(Handle):
 
         Raises PerformerFailure, with `alive`, when it is no longer kept.
         """
-        with self._rooms(1, room) as (at,):
+        with self._rooms((True,), room) as (at,):
             answer = self.ask("recopy", number=number, at=at, room=room)
             return self._copies(answer.get("value"), at, room)[1]
 
@@ -262,7 +263,7 @@ class Performer(Handle):
         for index in calls:
             args, kwargs = self._slots[self._order[index]]
             inputs.append([one for node in (*args, *kwargs.values()) for one in tree.tensors_of(node)])
-        with self._rooms(1, room) as (at,):
+        with self._rooms((True,), room) as (at,):
             answer = self.ask("collect", calls=[*calls], inputs=inputs, at=at, room=room)
             given = answer.get("taken")
             if not isinstance(given, list) or len(given) != len(calls):
@@ -306,10 +307,10 @@ class Performer(Handle):
         return next((act for act in self._told.values() if act.deceives), None)
 
     @contextmanager
-    def _rooms(self, count: int, nbytes: int) -> Iterator[tuple[int, ...]]:
+    def _rooms(self, needed: Sequence[bool], nbytes: int) -> Iterator[tuple[int, ...]]:
         mark = self.board.mark()
         try:
-            yield tuple(self.board.room(nbytes) for _ in range(count))
+            yield tuple(self.board.room(nbytes) if one else 0 for one in needed)
         finally:
             self.board.release(mark)
 
