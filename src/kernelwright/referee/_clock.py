@@ -4,7 +4,8 @@ What differs between a native CPU kernel, anyone's Python function and a GPU ker
 ready, run and timed. When to measure on, when to stop and what may be concluded is the same for all of them,
 and needs of a clock only what `Clock` asks. Three kinds fit:
 
-* `CourseClock`: a native driver in the measuring child times each call; the judge clocks the whole round.
+* `CourseClock`: a native driver times windows of calls in the contestant's process; the judge clocks each
+  batch and rejects disagreement.
 * `kernelwright.referee.contract`: each contestant is a process of its own; the judge clocks each block of at
   least ten milliseconds, and the process's own figure is the cross-check.
 * a GPU: see `Clock.round`, which says where flushing, synchronising and reading clock rates belong.
@@ -90,21 +91,26 @@ class Clock(Protocol):
 
 
 class CourseClock:
-    """The native CPU driver as a clock: the driver times each call, the judge cross-checks whole rounds."""
+    """The native CPU driver as a clock: it times windows of calls in each contestant's own process, and the
+    judge's clock of each batch is the cross-check."""
 
     def __init__(self, course: Course) -> None:
         self._course = course
         self.names: Sequence[str] = tuple(entrant.name for entrant in course.contestants)
 
     def round(self, active: Sequence[int]) -> Round:
-        """One round of the course; see `Clock.round`."""
-        return Round(self._course.round(active, traps=0), {None: self._course.track.agreement[-1]})
+        """One batch of each; see `Clock.round`. Raises KernelFailure."""
+        ns = self._course.block(active)
+        last = {index: self._course.lanes[index].batches[-1] for index in active}
+        seen: dict[int | None, Seen] = {index: (one.wall_s, one.busy_s) for index, one in last.items()}
+        return Round(ns.reshape(1, -1), seen)
 
     def facts(self) -> Mapping[str, Any]:
-        """What the course says of itself."""
-        facts = self._course.facts()
+        """What the course says of itself, the first contestant beside the baseline standing for all."""
+        facts = self._course.facts(min(1, len(self.names) - 1))
+        calls = [lane.batches[-1].calls if lane.batches else 0 for lane in self._course.lanes]
         return {
-            "clock": "native driver, cross-checked by the judge's clock of each round",
-            "calls_a_block": facts["calls_a_sample"],
+            "clock": "native driver, cross-checked by the judge's clock of each batch",
+            "calls_a_block": calls,
             **facts,
         }

@@ -19,13 +19,16 @@ import torch
 from kernelwright import machine
 from kernelwright.errors import UsageError
 from kernelwright.ops import Cost
+from kernelwright.referee._gates import WelchGate
 from kernelwright.referee._statistics import Estimate
 from kernelwright.referee._statistics import judge as judge_estimate
 from kernelwright.referee._statistics import timing
+from kernelwright.referee._verdict import Comparison
 from kernelwright.referee._verdict import Contest
 from kernelwright.referee._verdict import Mode
 from kernelwright.referee._verdict import Regime
 from kernelwright.referee._verdict import Status
+from kernelwright.referee._verdict import Timing
 from kernelwright.referee._verdict import Verdict
 from kernelwright.referee.contract._aa import against_itself
 from kernelwright.referee.contract._floor import as_facts
@@ -59,6 +62,9 @@ _QUICK_S = 0.1
 #: Elements that are looked at to see how much of the inputs a result hangs on, before a time is called
 #: impossible.
 _PROBED = 16
+#: How comparisons are decided.
+GATES = ("bootstrap", "welch")
+_WELCH = WelchGate()
 
 
 @dataclass(frozen=True)
@@ -83,16 +89,22 @@ def contest(
     minimum_effect: float = 0.01,
     budget_s: float = DEFAULT_BUDGET_S,
     left_s: float = 60.0,
+    gate: str = "bootstrap",
 ) -> Contest:
     """Compare a candidate with a baseline on one workload in one mode.
 
     `budget_s` is what the rounds of all processes may take together, `left_s` what everything may take.
+    With `gate` `welch`, as many rounds and warm-ups are made as that gate asks for, and it gives the answer;
+    ratio and interval are the same as without.
     Raises Found with a verdict where there is none to compare: the candidate fails, is wrong when timed,
     cheats, is faster than possible, or the machine is too noisy; RefereeError when the baseline fails.
     """
     if processes < 1:
         raise UsageError(f"processes is {processes}; at least 1 is needed")
-    run = _Run(contenders, reference, facts, mode, threads, seed, minimum_effect)
+    rule = Rule(minimum_effect, seed)
+    if gate == "welch":
+        rule = replace(rule, least=-(-_WELCH.trials // processes), warmups=_WELCH.warmups)
+    run = _Run(contenders, reference, facts, mode, threads, rule, gate)
     with machine.watch() as conditions:
         run.measure(processes, budget_s, time.monotonic() + left_s)
     return run.conclude(conditions.as_dict())
@@ -106,15 +118,15 @@ class _Run:
         facts: WorkloadFacts,
         mode: Mode,
         threads: int,
-        seed: int,
-        minimum_effect: float,
+        rule: Rule,
+        gate: str,
     ) -> None:
         self._contenders = contenders
         self._reference = reference
         self._facts = facts
-        self._random = random.Random(seed)
-        self._seed = seed
-        self._rule = Rule(minimum_effect, seed)
+        self._random = random.Random(rule.seed)
+        self._rule = rule
+        self._gate = gate
         self._series = Series()
         self._pairs: list[dict[str, Any]] = []
         self._clock: dict[str, Any] = {}
@@ -179,7 +191,7 @@ class _Run:
             **conditions,
             **self._clock,
             "threads": self._ground.threads,
-            "seed": self._seed,
+            "seed": self._rule.seed,
             "processes": len(self._pairs),
             "ratios": [round(one, 5) for one in series.ratios().values()],
             "pairs": self._pairs,
@@ -194,14 +206,26 @@ class _Run:
             raise Found(Verdict(Status.NOISY, f"{self._where()}: {itself.problem}", evidence=evidence))
         return self._contest(found, times, facts)
 
-    def _contest(self, found: Estimate, times: tuple[Any, Any], facts: dict[str, Any]) -> Contest:
+    def _compared(self, found: Estimate, facts: dict[str, Any]) -> Comparison:
+        """The answer of the gate; `facts` is told what another gate than the usual one asked for."""
+        if self._gate == "welch":
+            warmups = min(pair["warmup_calls"] for pair in self._pairs)
+            series = self._series
+            answer, reasons = _WELCH.judge(
+                series.baseline, series.candidate, warmups=warmups, processes=series.process
+            )
+            facts["gate"] = {"name": "welch", "not_held": reasons}
+            return answer
+        return judge_estimate(found, minimum_effect=self._rule.minimum_effect)
+
+    def _contest(self, found: Estimate, times: tuple[Timing, Timing], facts: dict[str, Any]) -> Contest:
         return Contest(
             candidate=self._contenders.candidate,
             baseline=self._contenders.baseline,
             workload=self._facts.name,
             mode=self._ground.mode,
             regime=Regime.ALLOCATING,
-            comparison=judge_estimate(found, minimum_effect=self._rule.minimum_effect),
+            comparison=self._compared(found, facts),
             ratio=found.ratio,
             interval=found.interval,
             candidate_time=times[1],

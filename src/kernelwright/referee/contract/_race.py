@@ -62,6 +62,7 @@ _LOOK_SHARE = 0.25
 #: Empty blocks of the baseline that tell what messages take.
 _OVERHEADS = 30
 _TRIES = 4
+_LAST_LOOKS = 3
 
 
 class Found(Exception):
@@ -102,6 +103,7 @@ class PairFacts:
 
     started_s: float = 0.0
     first_call_s: float = 0.0
+    warmups: int = 0
     rounds: int = 0
     stopped: str = ""
     judged: int = 0
@@ -114,6 +116,7 @@ class PairFacts:
         return {
             "start_s": round(self.started_s, 3),
             "first_call_s": round(self.first_call_s, 3),
+            "warmup_calls": self.warmups,
             "rounds": self.rounds,
             "stopped": self.stopped,
             "judged_calls": self.judged,
@@ -201,8 +204,10 @@ class Pair:
             self._ground.rule.seed,
             min(self._ground.rule.least, plan.rounds),
             min(self._ground.rule.most, plan.rounds),
+            self._ground.rule.warmups,
         )
         active = [BASELINE, CANDIDATE, AGAIN] if plan.twice else [BASELINE, CANDIDATE]
+        self._warm_up(rule.warmups)
         began = time.monotonic()
         looking_s = 0.0
         while True:
@@ -220,7 +225,14 @@ class Pair:
             if stopped is not None:
                 break
         self.facts.stopped = stopped
+        self._last_look()
         self._finish()
+
+    def _warm_up(self, calls: int) -> None:
+        """Blocks that do not count: one of each, and more until either has made so many calls."""
+        while not self.facts.warmups or self.facts.warmups < calls:
+            self._round([BASELINE, CANDIDATE])
+            self.facts.warmups += min(side.plan.calls + side.plan.lead for side in self._sides)
 
     def _round(self, active: Sequence[int]) -> list[float]:
         try:
@@ -228,6 +240,23 @@ class Pair:
         except BlockFailed as failed:
             self._blame(failed.failure, candidate=failed.contestant == CANDIDATE)
         return [float(one) for one in row]
+
+    def _last_look(self) -> None:
+        """One more block of the candidate, looked into in any case; that it is the last, nobody can foresee.
+
+        Raises Found where none of its timed calls can be judged.
+        """
+        before = self._looks.judged
+        self._looking = True
+        for _ in range(_LAST_LOOKS):
+            self._round([CANDIDATE])
+            self._judge()
+            if self._looks.judged > before:
+                return
+        reason = (
+            f"timed {self._ground.mode}: none of its timed calls could be judged; nothing can be said of it"
+        )
+        raise Found(Verdict(Status.NOISY, reason))
 
     def _look(self, order: Sequence[int]) -> None:
         if self._looking:

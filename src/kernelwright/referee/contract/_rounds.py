@@ -97,12 +97,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Rule:
-    """When to stop: the smallest effect that counts, and the caps of one process."""
+    """When to stop: the smallest effect that counts, and the bounds of one process.
+
+    `warmups` is how many calls come before the first round at least; those of one block in any case.
+    """
 
     minimum_effect: float = 0.01
     seed: int = 0
     least: int = LEAST_ROUNDS
     most: int = 400
+    warmups: int = 0
 
 
 def stop_process(series: Series, rule: Rule, *, spent_s: float, budget_s: float) -> str | None:
