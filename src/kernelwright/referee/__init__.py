@@ -29,6 +29,8 @@ from kernelwright.referee._verdict import Regime
 from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Timing
 from kernelwright.referee._verdict import Verdict
+from kernelwright.referee.contract._judge import ContractJudge
+from kernelwright.referee.contract._judge import ContractTarget
 
 __all__ = [
     "BenchReport",
@@ -36,6 +38,8 @@ __all__ = [
     "Benchmark",
     "Comparison",
     "Contest",
+    "ContractJudge",
+    "ContractTarget",
     "Describe",
     "Mode",
     "NativeEntrant",
