@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -65,10 +67,56 @@ def test_structures_are_those_of_the_native_driver() -> None:
     assert list(sizes) == [layout.CALL_BYTES, *layout.SIZES]
 
 
-def test_a_judge_leaves_no_process(planted: object, spec: object) -> None:
+def test_nobody_can_make_it_shorter_or_write_it_by_opening_it_anew(memory: SharedMemory) -> None:
+    path = f"/proc/self/fd/{memory.descriptor}"
+    with pytest.raises(PermissionError):
+        os.truncate(path, 0)
+    again = os.open(path, os.O_RDWR)
+    try:
+        with pytest.raises(PermissionError):
+            os.write(again, b"x")
+        with pytest.raises(PermissionError):
+            mmap.mmap(again, SIZE)
+    finally:
+        os.close(again)
+
+
+def test_what_a_child_may_write_cannot_be_taken_from_under_us() -> None:
+    board = SharedMemory("board", SIZE, child_may_write=True)
+    with pytest.raises(PermissionError):
+        os.truncate(f"/proc/self/fd/{board.descriptor}", 0)
+    board.close()
+
+
+def test_a_constructor_that_fails_leaves_no_descriptor() -> None:
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with pytest.raises((OSError, ValueError, OverflowError)):
+        SharedMemory("test", 1 << 62, child_may_write=False)
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_a_child_that_was_stopped_leaves_neither_process_nor_scratch_nor_descriptor() -> None:
     with NativeJudge() as judge:
-        judge.child.start()
-        child = judge.child._child
-        assert child is not None
-        assert child.outcome is None
-    assert child.outcome is not None
+        warm = judge.pool.child()
+        warm.start()
+        warm.stop()
+        before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        child = judge.pool.child()
+        child.start()
+        process, scratch = child.process, child._scratch
+        assert process is not None
+        assert scratch is not None
+        assert process.outcome is None
+        child.stop()
+        assert process.outcome is not None
+        assert not Path(scratch).exists()
+        assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_a_judge_leaves_no_process() -> None:
+    with NativeJudge() as judge:
+        child = judge.pool.child()
+        child.start()
+        process = child.process
+        assert process is not None
+    assert process.wait(5.0) is not None

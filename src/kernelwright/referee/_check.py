@@ -62,6 +62,7 @@ class CheckRun:
         store_top, board_top = store.top, board.top
         try:
             table, results_at = self._write_table()
+            evidence = {**evidence, "guards": dict(self._child.guards)}
             failure = self._make_calls(entrant, table, results_at, patience)
             if failure is not None and not failure.progress:
                 return Verdict(failure.status, failure.reason, evidence=evidence)
@@ -109,29 +110,25 @@ class CheckRun:
     def _make_calls(
         self, entrant: NativeEntrant, table: int, results_at: int, patience: Patience
     ) -> KernelFailure | None:
-        """Make the calls; a death in a child that other kernels have used counts only if it repeats alone."""
-        while True:
-            alone = not self._child.used_by_others(entrant.library)
-            try:
-                kernel = self._child.load(entrant, patience)
-                answer = self._child.request(
-                    {
-                        "op": "check",
-                        "cases": table,
-                        "results": results_at,
-                        "count": len(self._cases),
-                        "kernel": kernel,
-                        "threads": self._threads,
-                    },
-                    patience,
-                )
-            except KernelFailure as failure:
-                if alone or not failure.progress:
-                    return failure
-                continue
-            if answer["rc"] != 0:
-                return KernelFailure(Status.OUT_OF_MEMORY, "left no memory for the buffers of its calls", {})
-            return None
+        """Make the calls, in a child that no other kernel has used."""
+        try:
+            answer = self._child.request(
+                {
+                    "op": "check",
+                    "cases": table,
+                    "results": results_at,
+                    "count": len(self._cases),
+                    "kernel": self._child.load(entrant, patience),
+                    "threads": self._threads,
+                },
+                patience,
+            )
+        except KernelFailure as failure:
+            return failure
+        if answer.get("rc") != 0:
+            return KernelFailure(Status.OUT_OF_MEMORY, "left no memory for the buffers of its calls", {})
+        words = self._child.tampered()
+        return None if words is None else KernelFailure(Status.CHEATED, words, {})
 
     def _judge(self, results: Any, failure: KernelFailure | None, evidence: dict[str, Any]) -> Verdict:
         refused: list[str] = []
@@ -143,7 +140,8 @@ class CheckRun:
                 break
             if failure is not None and index > failure.progress["index"]:
                 break
-            for run in range(result.runs_done):
+            # What the child wrote is taken for data: it can be any number.
+            for run in range(min(max(int(result.runs_done), 0), place.case.runs)):
                 runs += 1
                 status = result.status[run]
                 if status == UNSUPPORTED_LAYOUT and place.case.may_refuse:
@@ -222,11 +220,11 @@ class CheckRun:
         progress = failure.progress
         if progress.get("phase") == layout.LOADING:
             return f"{failure.reason} while its library was loaded"
-        if progress.get("phase") != layout.CHECKING:
+        if progress.get("phase") != layout.CHECKING or not 0 <= progress["index"] < len(self._places):
             return f"{failure.reason} outside of any call"
         case = self._places[progress["index"]].case
         text = f"{case.title}: {failure.reason} in run {progress['run'] + 1}"
-        if progress["faults"] and progress["fault_buffer"] != layout.NONE:
+        if progress["faults"] and 0 <= progress["fault_buffer"] < len(case.call.buffers):
             buffer = case.call.buffers[progress["fault_buffer"]]
             text += f", reading or writing outside of buffer {_spot(buffer, progress['fault_at'])}"
         return text

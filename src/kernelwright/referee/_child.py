@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import time
+from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,6 @@ from kernelwright import build
 from kernelwright import machine
 from kernelwright.errors import KernelwrightError
 from kernelwright.process import Child
-from kernelwright.process import child_script
 from kernelwright.process import ChildEnded
 from kernelwright.process import ChildGarbled
 from kernelwright.process import ChildTimeout
@@ -27,14 +29,17 @@ from kernelwright.process import Limits
 from kernelwright.process import Outcome
 from kernelwright.referee import _layout as layout
 from kernelwright.referee._entrant import NativeEntrant
+from kernelwright.referee._native_seal import CodeSeal
 from kernelwright.referee._shared import SharedMemory
 from kernelwright.referee._verdict import Status
 
-_NATIVE = Path(__file__).with_name("native")
+NATIVE = Path(__file__).with_name("native")
+#: Results lie in the board after the child's progress.
+BOARD_START = 4096
 _LIFE_S = 24 * 3600.0
 _START_S = 30.0
 _LOOK_S = 0.25
-_KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "LANG", "LD_LIBRARY_PATH")
+_KEPT_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH")
 _KEPT_PREFIXES = ("OMP_", "GOMP_", "KMP_", "QEMU_")
 
 
@@ -64,7 +69,7 @@ class Patience:
 @cache
 def driver_library() -> Path:
     """The native driver, built once. Raises BuildError, NoCompilerError."""
-    file = build.read_build_file(_NATIVE / "build.toml")
+    file = build.read_build_file(NATIVE / "build.toml")
     (section,) = file.kernels.values()
     return build.build(build.BuildRequest(section, file.root, {})).library
 
@@ -75,71 +80,98 @@ def libgomp() -> str:
     return str(found[0]) if found else ""
 
 
-@dataclass
-class MeasuringChild:
-    """One child process and the kernels loaded into it."""
+#: Starts a process for the arguments of native/child.py, given its limits and descriptors.
+Launch = Callable[[Sequence[str], Limits, Sequence[int], str], Child]
 
-    store: SharedMemory
-    board: SharedMemory
-    memory_bytes: int
-    _child: Child | None = None
-    _loaded: dict[tuple[Path, str], int] = field(default_factory=dict)
-    _strangers: set[Path] = field(default_factory=set)
+
+class MeasuringChild:
+    """One child process for the kernels of one library, and the board that it alone shares with us."""
+
+    def __init__(self, store: SharedMemory, launch: Launch, *, memory_bytes: int) -> None:
+        self.store = store
+        self.memory_bytes = memory_bytes
+        self._launch = launch
+        self._child: Child | None = None
+        self._board: SharedMemory | None = None
+        self._scratch: str | None = None
+        self._loaded: dict[tuple[Path, str], int] = {}
+        self._code: CodeSeal | None = None
+        self.guards: Mapping[str, str] = {}
+
+    @property
+    def board(self) -> SharedMemory:
+        """The memory that this child can write, to be read until `stop` even when the child has died."""
+        if self._board is None:
+            self.start()
+        assert self._board is not None
+        return self._board
+
+    @property
+    def process(self) -> Child | None:
+        """The process itself, or None when it is not running."""
+        return self._child
 
     @property
     def progress(self) -> layout.Progress:
         """Where the child is, in place."""
         return self.board.record(layout.Progress, 0)
 
-    def used_by_others(self, *libraries: Path) -> bool:
-        """Whether libraries other than these have run in this child."""
-        return bool(self._strangers - set(libraries))
-
     def start(self) -> None:
         """Start the child if it is not running. Raises RefereeError when it cannot serve."""
         if self._child is not None:
             return
-        arguments = (
-            str(driver_library()),
-            libgomp(),
-            str(self.store.descriptor),
-            str(self.store.size),
-            str(self.board.descriptor),
-            str(self.board.size),
-        )
-        limits = Limits(wall_s=_LIFE_S, memory_bytes=self.store.size + self.board.size + self.memory_bytes)
-        self._child = Child(
-            child_script(_NATIVE / "child.py", *arguments),
-            limits=limits,
-            env=_environment(),
-            pass_fds=(self.store.descriptor, self.board.descriptor),
-        )
+        self.stop()
         try:
+            self._board = SharedMemory("referee-board", self.store.size, child_may_write=True)
+            self._board.take(BOARD_START)
+            self._scratch = tempfile.mkdtemp(prefix="kernelwright-")
+            arguments = (
+                str(driver_library()),
+                libgomp(),
+                str(self.store.descriptor),
+                str(self.store.size),
+                str(self._board.descriptor),
+                str(self._board.size),
+            )
+            memory_bytes = self.store.size + self._board.size + self.memory_bytes
+            limits = Limits(wall_s=_LIFE_S, memory_bytes=memory_bytes)
+            descriptors = (self.store.descriptor, self._board.descriptor)
+            self._child = self._launch(arguments, limits, descriptors, self._scratch)
             hello = self._child.receive(_START_S)
         except (ChildEnded, ChildTimeout, ChildGarbled) as error:
             said = error.outcome.stderr.strip()[-2000:] if isinstance(error, ChildEnded) else ""
             self.stop()
             raise RefereeError(f"the measuring child does not start: {error}\n{said}".rstrip()) from error
+        except BaseException:
+            self.stop()
+            raise
         expected = [layout.CALL_BYTES, *layout.SIZES]
         if hello["sizes"] != expected:
             self.stop()
             raise RefereeError(f"the native driver's layout {hello['sizes']} is not {expected}; rebuild it")
+        self._code = CodeSeal(self._child.pid or 0, (driver_library().name, "libc.so", "libgomp", "[vdso]"))
+        self.guards = {**getattr(self._child, "guards", {}), "code": self._code.missing}
 
     def stop(self) -> None:
-        """End the child with all that it started."""
+        """End the child with all that it started; its board and scratch go with it."""
         if self._child is not None:
             self._child.kill()
-        self._child = None
+        if self._board is not None:
+            self._board.close()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        self._child = self._board = self._scratch = self._code = None
         self._loaded.clear()
-        self._strangers.clear()
-        _forget(self.progress)
+
+    def tampered(self) -> str | None:
+        """Code of the driver or of the C library that is no longer what it was before the kernel came."""
+        return self._code.broken() if self._code is not None else None
 
     def load(self, entrant: NativeEntrant, patience: Patience) -> int:
         """The number of the entrant's function in the child. Raises KernelFailure."""
         key = (entrant.library, entrant.symbol)
+        self.start()
         if key not in self._loaded:
-            self.start()
-            self._strangers.add(entrant.library)
             answer = self.request(
                 {"op": "load", "library": str(entrant.library), "symbol": entrant.symbol}, patience
             )
@@ -193,7 +225,10 @@ class MeasuringChild:
     def _failure(self, status: Status, reason: str, end: str = "") -> KernelFailure:
         progress = self.progress
         seen = {name: int(getattr(progress, name)) for name in layout.PROGRESS}
-        self.stop()
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+            self._loaded.clear()
         return KernelFailure(status, reason, seen, end)
 
     def _ended(self, outcome: Outcome) -> KernelFailure:
@@ -211,14 +246,8 @@ class MeasuringChild:
             name = signal.Signals(outcome.signal).name if outcome.signal else "a signal"
             return self._failure(Status.CRASHED, f"died of {name}{last}", outcome.end)
         return self._failure(
-            Status.CRASHED, f"ended its process with exit code {outcome.returncode}{last}", outcome.end
+            Status.CRASHED, f"ended its process itself with exit code {outcome.returncode}{last}", outcome.end
         )
-
-
-def _forget(progress: layout.Progress) -> None:
-    """Forget where the last child was."""
-    for name in layout.PROGRESS:
-        setattr(progress, name, 0)
 
 
 def default_memory_bytes() -> int:
@@ -226,10 +255,12 @@ def default_memory_bytes() -> int:
     return max(4 << 30, machine.current().memory_bytes * 3 // 4)
 
 
-def _environment() -> dict[str, str]:
+def child_environment(scratch: str | None) -> dict[str, str]:
+    """The variables that a measuring child gets: those of loaders and OpenMP, and its scratch for a home."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if name in _KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES)
     }
-    return {**kept, "LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "2"}
+    own = dict.fromkeys(("HOME", "TMPDIR"), scratch) if scratch is not None else {}
+    return {**kept, **own, "LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "2"}

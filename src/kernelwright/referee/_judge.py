@@ -1,4 +1,4 @@
-"""The native referee: one measuring child that serves many checks and races."""
+"""The native referee: checks and races of kernels of the C ABI, each kernel in a child of its own."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ from kernelwright.referee._cases import make_cases
 from kernelwright.referee._check import CheckRun
 from kernelwright.referee._child import default_memory_bytes
 from kernelwright.referee._child import KernelFailure
-from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._child import Patience
 from kernelwright.referee._child import RefereeError
 from kernelwright.referee._course import Course
+from kernelwright.referee._course import write_plan
 from kernelwright.referee._entrant import Describe
 from kernelwright.referee._entrant import NativeCallLike
 from kernelwright.referee._entrant import NativeEntrant
+from kernelwright.referee._native_lane import Lane
+from kernelwright.referee._native_pool import Pool
 from kernelwright.referee._race import Race
 from kernelwright.referee._race import RaceResult
+from kernelwright.referee._race import Rules
 from kernelwright.referee._race import time_course
 from kernelwright.referee._race_data import contents_of
 from kernelwright.referee._race_data import make_race_data
@@ -45,14 +48,12 @@ from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Timing
 from kernelwright.referee._verdict import Verdict
 
-#: Results lie in the board after the child's progress.
-_BOARD_START = 4096
 #: Inputs and oracles of past checks are forgotten beyond this many bytes of inputs.
 _KEPT_BYTES = 4 << 30
 
 
 class NativeJudge:
-    """Judges kernels of the C ABI in a child process that it keeps, and starts anew when a kernel ended it.
+    """Judges kernels of the C ABI, each in a child process of its own.
 
     A context manager. `seed` is where data seeds of races come from (drawn when None); `threads` what OpenMP
     uses (torch's number when None); `patience` how long a kernel may be silent. Not for use by several
@@ -73,9 +74,7 @@ class NativeJudge:
         self.patience = patience or Patience()
         size = 1 << max(32, (machine.current().memory_bytes - 1).bit_length())
         self.store = SharedMemory("referee-store", size, child_may_write=False)
-        self.board = SharedMemory("referee-board", size, child_may_write=True)
-        self.board.take(_BOARD_START)
-        self.child = MeasuringChild(self.store, self.board, memory_bytes or default_memory_bytes())
+        self.pool = Pool(self.store, memory_bytes=memory_bytes or default_memory_bytes())
         self._cases: dict[tuple[Any, ...], list[Case]] = {}
         self._race_data: dict[tuple[str, str], RaceData] = {}
 
@@ -88,12 +87,11 @@ class NativeJudge:
         self.close()
 
     def close(self) -> None:
-        """End the child and give all memory back."""
-        self.child.stop()
+        """End all children and give all memory back."""
+        self.pool.close()
         self._cases.clear()
         self._race_data.clear()
         self.store.close()
-        self.board.close()
 
     def check(
         self,
@@ -118,10 +116,13 @@ class NativeJudge:
         patience = self.patience
         if limits is not None:
             patience = Patience(min(patience.silent_s, limits.wall_s), limits.wall_s)
-            if limits.memory_bytes is not None and limits.memory_bytes != self.child.memory_bytes:
-                self.child.stop()
-                self.child.memory_bytes = limits.memory_bytes
-        return CheckRun(self.child, cases, self.threads).run(entrant, patience, evidence)
+        child = self.pool.child()
+        if limits is not None and limits.memory_bytes is not None:
+            child.memory_bytes = limits.memory_bytes
+        try:
+            return CheckRun(child, cases, self.threads).run(entrant, patience, evidence)
+        finally:
+            child.stop()
 
     def race(
         self,
@@ -144,17 +145,8 @@ class NativeJudge:
             raise UsageError(f"entrants of a race need names of their own; got {', '.join(names)}")
         if len(names) >= layout.CONTESTANTS:
             raise UsageError(f"a race takes at most {layout.CONTESTANTS - 1} entrants; got {len(names)}")
-        return Race(
-            self.child,
-            self._race_data_of(spec, describe, workload),
-            mode=mode,
-            regime=regime,
-            budget_s=budget_s,
-            seed=seed,
-            minimum_effect=minimum_effect,
-            threads=self.threads,
-            patience=self.patience,
-        ).run(baseline, entrants)
+        rules = Rules(mode, regime, budget_s, seed, minimum_effect, self.threads, self.patience)
+        return Race(self.pool, self._race_data_of(spec, describe, workload), rules).run(baseline, entrants)
 
     def time(
         self,
@@ -167,32 +159,33 @@ class NativeJudge:
         threads: int | None = None,
     ) -> Timing:
         """Time one kernel that nobody judges; see the function `time_native`."""
-        store, board = self.store, self.board
-        tops = store.top, board.top
+        top = self.store.top
+        child = self.pool.child()
         try:
             sources = {
-                buffer.name: store.put(contents_of(call, index, inputs), buffer.nbytes)
+                buffer.name: self.store.put(contents_of(call, index, inputs), buffer.nbytes)
                 for index, buffer in enumerate(call.buffers)
                 if not buffer.output
             }
-            course = Course(
-                self.child,
-                [entrant],
+            plan_at = write_plan(
+                self.store,
                 call,
                 [sources],
-                {},
+                data=None,
                 mode=mode,
                 regime=Regime.PREALLOCATED,
                 threads=threads or self.threads,
+                contestants=1,
                 seed=self.seed,
-                patience=self.patience,
             )
-            return time_course(course, budget_s)
+            lane = Lane(entrant, child, self.patience, call.buffers)
+            lane.open(plan_at)
+            return time_course(Course([lane], data=None, mode=mode), budget_s)
         except KernelFailure as failure:
             raise RefereeError(f"{entrant.name} cannot be timed: it {failure.reason}") from failure
         finally:
-            store.release(tops[0])
-            board.release(tops[1])
+            child.stop()
+            self.store.release(top)
 
     def _race_data_of(self, spec: OperatorSpec, describe: Describe, workload: Workload) -> RaceData:
         key = (spec.name, workload.name)
@@ -218,6 +211,7 @@ class NativeJudge:
         """Drop the inputs and oracles that are kept for later checks and races."""
         self._cases.clear()
         self._race_data.clear()
+        self.pool.drop_baseline()
         self.store.release(0)
 
 

@@ -9,6 +9,7 @@ same dtype, with which every element is compared.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
@@ -20,6 +21,7 @@ from kernelwright.ops import OperatorSpec
 from kernelwright.referee._oracle import count_unwritten
 from kernelwright.referee._oracle import expect
 from kernelwright.referee._oracle import Expectation
+from kernelwright.referee._oracle import INTEGERS
 from kernelwright.referee._oracle import same_bits
 
 _LARGE_ELEMENTS = 1 << 22
@@ -69,7 +71,7 @@ class LargeExpectation:
         return None
 
     def _expect(self, rows: Tensor) -> Expectation:
-        return expect(self.spec, _select(self.arguments, self.carriers, rows), flushed=self.flushed)
+        return expect(self.spec, select_rows(self.arguments, self.carriers, rows), flushed=self.flushed)
 
     def _furthest(self, output: Tensor) -> Tensor:
         """The rows that differ most from torch's, those with NaN where torch has none first."""
@@ -137,10 +139,22 @@ def row_arguments(spec: OperatorSpec) -> tuple[str, ...]:
     if not carriers or not out.ndim or out.shape[0] != 9:
         return ()
     rows = torch.tensor([0, 3, 4, 8])
-    part = spec.reference(**_select(many, carriers, rows))
+    part = spec.reference(**select_rows(many, carriers, rows))
     alike = part.shape == out[rows].shape and torch.allclose(part, out[rows], rtol=1e-12, atol=0.0)
     return tuple(carriers) if alike else ()
 
 
-def _select(arguments: Mapping[str, Any], carriers: Any, rows: Tensor) -> dict[str, Any]:
+def select_rows(arguments: Mapping[str, Any], carriers: Sequence[str], rows: Tensor) -> dict[str, Any]:
+    """The same call on some rows of its inputs only."""
     return {name: value[rows] if name in carriers else value for name, value in arguments.items()}
+
+
+def changed_rows(before: Mapping[str, Any], after: Mapping[str, Any], carriers: Sequence[str]) -> Tensor:
+    """The rows in which any of these inputs differs in its bits, ascending."""
+    changed = torch.zeros(0, dtype=torch.bool)
+    for name in carriers:
+        integers = INTEGERS[before[name].element_size()]
+        old, new = (one[name].reshape(one[name].shape[0], -1).view(integers) for one in (before, after))
+        differs = (old != new).any(dim=1)
+        changed = differs if not changed.numel() else changed | differs
+    return changed.nonzero().reshape(-1)

@@ -7,6 +7,10 @@ import ctypes
 RUNS = 3
 GROUPS = 8
 CONTESTANTS = 16
+KEPT = 8
+FENCE_BYTES = 64
+FENCE = 0xA5
+WARM_SETS = 2
 MAX_TENSORS = 6
 CALL_BYTES = 480
 NONE = -1
@@ -16,6 +20,7 @@ number."""
 
 IDLE, LOADING, CHECKING, OPENING, RACING = range(5)
 AT_START, AT_END = range(2)
+OUTPUTS, ALL, LAST = range(3)
 
 _i32, _i64, _u32, _u64, _f64 = (
     ctypes.c_int32,
@@ -75,7 +80,13 @@ class CaseResult(ctypes.Structure):
 class RaceBuffer(ctypes.Structure):
     """`kwr_race_buffer`."""
 
-    _fields_ = (("nbytes", _i64), ("output", _i64), ("vary", _u64), ("source", _i64 * GROUPS))
+    _fields_ = (
+        ("nbytes", _i64),
+        ("output", _i64),
+        ("item", _i64),
+        ("vary", _u64),
+        ("source", _i64 * GROUPS),
+    )
 
 
 class RacePlan(ctypes.Structure):
@@ -83,14 +94,14 @@ class RacePlan(ctypes.Structure):
 
     _fields_ = (
         ("call", ctypes.c_uint8 * CALL_BYTES),
-        ("contestants", _i32),
         ("buffers", _i32),
         ("groups", _i32),
         ("cold", _i32),
         ("allocating", _i32),
         ("threads", _i32),
+        ("judged", _i32),
         ("arena_limit", _i64),
-        ("round_ns", _i64),
+        ("batch_ns", _i64),
         ("seed", _u64),
         ("buffer", RaceBuffer * MAX_TENSORS),
     )
@@ -103,32 +114,24 @@ class RaceState(ctypes.Structure):
         ("sets", _i64),
         ("set_bytes", _i64),
         ("arena_bytes", _i64),
-        ("blocks_per_round", _i64),
-        ("timed_ns", _i64),
-        ("other_ns", _i64),
-        ("samples", _i64),
-        ("failed", _i32),
-        ("status", _i32),
+        ("windows", _i64),
+        ("calls", _i64),
+        ("ran", _i64),
+        ("last", _i64),
+        ("status", _i64),
         ("float_control", _u32),
+        ("float_control_found", _u32),
         ("huge_pages", _i32),
-        ("calls", _i32 * CONTESTANTS),
-        ("estimate_ns", _f64 * CONTESTANTS),
-    )
-
-
-class Sample(ctypes.Structure):
-    """`kwr_sample`."""
-
-    _fields_ = (
-        ("contestant", _i32),
-        ("set", _i32),
-        ("group", _i32),
-        ("inputs_changed", _i32),
-        ("written_outside", _i32),
         ("reserved", _i32),
-        ("at", _i64 * MAX_TENSORS),
+        ("estimate_ns", _f64),
     )
 
 
-SIZES = tuple(ctypes.sizeof(kind) for kind in (Progress, CaseEntry, CaseResult, RacePlan, RaceState, Sample))
+class Look(ctypes.Structure):
+    """`kwr_look`."""
+
+    _fields_ = (("set", _i64), ("kind", _i64), ("at", _i64 * MAX_TENSORS))
+
+
+SIZES = tuple(ctypes.sizeof(kind) for kind in (Progress, CaseEntry, CaseResult, RacePlan, RaceState, Look))
 """What `kwr_layout` must report after the size of `kw_call`."""

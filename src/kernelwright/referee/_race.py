@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import math
 import random
+import secrets
 import time
 from collections import Counter
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from kernelwright import machine
+from kernelwright.referee._check import CheckRun
 from kernelwright.referee._child import KernelFailure
 from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._child import Patience
 from kernelwright.referee._child import RefereeError
 from kernelwright.referee._clocks import clock_verdicts
+from kernelwright.referee._course import Blaming
 from kernelwright.referee._course import Course
-from kernelwright.referee._course import MOST_TRAPS
+from kernelwright.referee._course import write_plan
 from kernelwright.referee._entrant import NativeEntrant
+from kernelwright.referee._native_lane import Lane
+from kernelwright.referee._native_pool import Pool
+from kernelwright.referee._native_witness import TimedFault
 from kernelwright.referee._race_data import RaceData
+from kernelwright.referee._statistics import aa_gate
 from kernelwright.referee._statistics import decided
 from kernelwright.referee._statistics import estimate
 from kernelwright.referee._statistics import Floats
-from kernelwright.referee._statistics import judge as judge_estimate
+from kernelwright.referee._statistics import judge_all
 from kernelwright.referee._statistics import timing
 from kernelwright.referee._verdict import Contest
 from kernelwright.referee._verdict import Mode
@@ -35,21 +42,23 @@ from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Timing
 from kernelwright.referee._verdict import Verdict
 
-_MIN_PAIRS = 9
-#: Places in memory are drawn anew each round, so that one round alone may owe its result to them.
-_MIN_ROUNDS = 3
+_MIN_PAIRS = 8
+#: From so many pairs on it is asked whether more are needed.
+_ASK_PAIRS = 10
+#: The baseline is compared with itself where there are so many pairs of its times.
+_AA_PAIRS = 6
 #: Where the medians' interval is this narrow, measuring on is of no use.
 _FINE_ENOUGH = 0.0015
 #: A race may take this many times its budget to get its least number of pairs.
 _PATIENCE = 6.0
 _JUDGED_ELEMENTS = 1 << 22
-#: Share of rounds whose outputs are judged, before and after so many elements have been.
+#: Share of blocks whose outputs are judged, before and after so many elements have been.
 _JUDGED_SHARE = 0.5
 _JUDGED_SHARE_WHEN_DEAR = 0.1
-#: Rounds of a baseline alone, to see whether it fails by itself.
-_SOLO_ROUNDS = 4
-#: Rounds in which an output of each entrant must have been judged at last: a handful is enough, by far.
-_LAST_ROUNDS = 20
+#: Blocks of one contestant alone, to see whether it fails by itself.
+_SOLO_BLOCKS = 6
+#: Calls made one at a time, to see whether a kernel that is wrong on the clock is right off it.
+_PROBATION_CALLS = 2
 
 
 @dataclass(frozen=True)
@@ -60,221 +69,344 @@ class RaceResult:
     verdicts: Mapping[str, Verdict]
 
 
-class Race:
-    """One race from start to verdicts."""
+@dataclass(frozen=True)
+class Rules:
+    """How a race is run; see `NativeJudge.race`."""
 
-    def __init__(
-        self,
-        child: MeasuringChild,
-        data: RaceData,
-        *,
-        mode: Mode,
-        regime: Regime,
-        budget_s: float,
-        seed: int,
-        minimum_effect: float,
-        threads: int,
-        patience: Patience,
-    ) -> None:
-        self._child = child
-        self._data = data
-        self._mode = mode
-        self._regime = regime
-        self._budget_s = budget_s
-        self._effect = minimum_effect
-        self._threads = threads
-        self._patience = patience
-        self._draw = random.Random(seed)
-        self._seed = seed
+    mode: Mode
+    regime: Regime
+    budget_s: float
+    seed: int
+    minimum_effect: float
+    threads: int
+    patience: Patience
+
+
+@dataclass
+class Ran:
+    """One attempt that came to its end: times by contestant, and what was noticed."""
+
+    columns: dict[str, Floats]
+    facts: dict[str, dict[str, Any]]
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+
+class Race:
+    """One race from start to verdicts, in one child for each contestant."""
+
+    def __init__(self, pool: Pool, data: RaceData, rules: Rules) -> None:
+        self.pool = pool
+        self.data = data
+        self.rules = rules
+        self.draw = random.Random(secrets.randbits(64))
 
     def run(self, baseline: NativeEntrant, entrants: Sequence[NativeEntrant]) -> RaceResult:
         """Race; an entrant that fails gets its verdict, and the others start again without it."""
+        ran = self.times(baseline, entrants)
+        contests, noisy = conclude(
+            [ran], baseline, [one for one in entrants if one.name not in ran.verdicts], self.data, self.rules
+        )
+        return RaceResult(contests, {**ran.verdicts, **noisy})
+
+    def times(self, baseline: NativeEntrant, entrants: Sequence[NativeEntrant]) -> Ran:
+        """The times of a race, before anything is concluded. Raises RefereeError when the baseline fails."""
         verdicts: dict[str, Verdict] = {}
+        failures: Counter[str] = Counter()
         left = list(entrants)
-        suspects = 0
         while left:
             contestants = [baseline, *left]
             try:
-                contests, verdict_of = self._attempt(contestants)
+                ran = self._attempt(contestants)
             except KernelFailure as failure:
-                at = failure.progress.get("run", 0)
-                if not 0 < at < len(contestants):
-                    suspects += 1
-                    if suspects == 1:
-                        self._try_alone(baseline)
-                        continue
-                    blamed, failure = self._suspect(baseline, left, failure)
-                    at = contestants.index(blamed)
-                name = contestants[at].name
-                verdicts[name] = Verdict(
-                    failure.status, f"{self._data.workload.name}, timed {self._mode}: {failure.reason}"
-                )
-                left.remove(contestants[at])
+                blamed = contestants[failure.progress.get("run", 0)]
+                failures[blamed.name] += 1
+                if blamed is baseline:
+                    self.pool.drop_baseline()
+                    self._blame_baseline(baseline, failure, failures[baseline.name])
+                    continue
+                verdict = self._verdict(blamed, failure, failures[blamed.name])
+                if verdict is not None:
+                    verdicts[blamed.name] = verdict
+                    left.remove(blamed)
                 continue
-            return RaceResult(contests, {**verdicts, **verdict_of})
-        return RaceResult({}, verdicts)
+            return Ran(ran.columns, ran.facts, {**verdicts, **ran.verdicts})
+        return Ran({}, {}, verdicts)
 
-    def _try_alone(self, baseline: NativeEntrant) -> None:
-        """Run the baseline in a process of its own. Raises RefereeError when it fails there."""
-        self._child.stop()
-        try:
-            self._solo(baseline)
-        except KernelFailure as alone:
-            raise RefereeError(
-                f"the baseline {baseline.name} {alone.reason}; nothing can be compared with it"
-            ) from alone
+    def _blame_baseline(self, baseline: NativeEntrant, failure: KernelFailure, times: int) -> None:
+        """Nothing can be compared with a baseline that fails alone, or again and again."""
+        if times == 1:
+            found = self._alone(baseline)
+            if found is None:
+                return
+            failure = found
+        raise RefereeError(
+            f"the baseline {baseline.name} {failure.reason}; nothing can be compared with it"
+        ) from failure
 
-    def _suspect(
-        self, baseline: NativeEntrant, entrants: Sequence[NativeEntrant], failure: KernelFailure
-    ) -> tuple[NativeEntrant, KernelFailure]:
-        """Who is to blame when the baseline fails again and again: itself, or one who shares its process.
+    def _verdict(self, entrant: NativeEntrant, failure: KernelFailure, times: int) -> Verdict | None:
+        """The verdict on an entrant that failed in its own child; None: let it try once more.
 
-        When it fails neither alone nor with one entrant, one of them is left out, and nothing is said of it.
+        A wrong output is looked into: does the kernel give it when it is called once, too? A death is
+        reproduced with nobody else about: alone, the machine has no excuse.
         """
-        self._try_alone(baseline)
-        for entrant in entrants:
-            try:
-                self._attempt([baseline, entrant])
-            except KernelFailure as again:
-                return entrant, again
-        reason = f"in its company the baseline {failure.reason}, but not with it alone; try again"
-        return entrants[-1], KernelFailure(Status.NOISY, reason, {})
-
-    def _solo(self, entrant: NativeEntrant) -> None:
-        course = self._course([entrant])
-        for _ in range(_SOLO_ROUNDS):
-            course.round([0])
-            self._judge_sampled(course)
-
-    def _course(self, contestants: Sequence[NativeEntrant]) -> Course:
-        data = self._data
-        return Course(
-            self._child,
-            contestants,
-            data.call,
-            [group.sources for group in data.groups],
-            {buffer.name: data.vary(buffer.name) for buffer in data.call.buffers if not buffer.output},
-            mode=self._mode,
-            regime=self._regime,
-            threads=self._threads,
-            seed=self._draw.getrandbits(48),
-            patience=self._patience,
+        status, reason = failure.status, failure.reason
+        if isinstance(failure, TimedFault):
+            if status is Status.WRONG and self._right_off_the_clock(entrant):
+                status = Status.CHEATED
+                reason += "; the same kernel is right when it is called once and nothing is timed"
+        elif status in (Status.HUNG, Status.OUT_OF_MEMORY, Status.CRASHED):
+            alone = self._alone(entrant)
+            if alone is not None:
+                status, reason = alone.status, alone.reason
+            elif times == 1:
+                return None
+            elif status is not Status.CRASHED:
+                status, reason = Status.NOISY, f"{reason} in company, but not alone; try again"
+        return Verdict(
+            status,
+            f"{self.data.workload.name}, timed {self.rules.mode}: {reason}",
+            evidence={"library": str(entrant.library), "attempts": times},
         )
 
-    def _attempt(self, contestants: Sequence[NativeEntrant]) -> tuple[dict[str, Contest], dict[str, Verdict]]:
-        store, board = self._child.store, self._child.board
-        tops = store.top, board.top
+    def _alone(self, entrant: NativeEntrant) -> KernelFailure | None:
+        """What an entrant does in a fresh child with no other contestant about; None when it runs well."""
         try:
-            with machine.watch() as conditions:
-                course = self._course(contestants)
-                self._measure(course)
-                verdicts = clock_verdicts(course)
-            facts = {**conditions.as_dict(), **course.facts(), "threads": self._threads, "seed": self._seed}
-            return self._contests(course, facts, verdicts), verdicts
-        finally:
-            store.release(tops[0])
-            board.release(tops[1])
+            with _Opened(self, [entrant]) as course:
+                for _ in range(_SOLO_BLOCKS):
+                    course.block([0], judged=True)
+        except KernelFailure as failure:
+            return failure
+        return None
+
+    def _right_off_the_clock(self, entrant: NativeEntrant) -> bool:
+        """Whether the kernel is right when it is called once, each time in a fresh child."""
+        for case in self.data.cases(_PROBATION_CALLS):
+            child = self.pool.child()
+            try:
+                run = CheckRun(child, [case], self.rules.threads)
+                if run.run(entrant, self.rules.patience, {}).status is not Status.PASSED:
+                    return False
+            finally:
+                child.stop()
+        return True
+
+    def _attempt(self, contestants: Sequence[NativeEntrant]) -> Ran:
+        with machine.watch() as conditions, _Opened(self, contestants, baseline=True) as course:
+            self._measure(course)
+            verdicts = {
+                name: Verdict(Status.CHEATED, f"{self.data.workload.name}, timed {self.rules.mode}: {words}")
+                for name, words in course.acts().items()
+            }
+            verdicts = {**clock_verdicts(course), **verdicts}
+            columns = {
+                entrant.name if index else "": course.track.column(index)
+                for index, entrant in enumerate(course.contestants)
+            }
+            facts = {
+                entrant.name: course.facts(index) for index, entrant in enumerate(course.contestants) if index
+            }
+        common = {
+            **conditions.as_dict(),
+            "threads": self.rules.threads,
+            "seed": self.rules.seed,
+        }
+        return Ran(columns, {name: {**common, **one} for name, one in facts.items()}, verdicts)
 
     def _measure(self, course: Course) -> None:
-        """Run rounds until every contest is decided, fine enough, or out of time."""
-        everyone = list(range(1, len(course.contestants)))
-        active = list(everyone)
+        """Run blocks until every contest is decided, fine enough, or out of time."""
+        active = list(range(1, len(course.contestants)))
         began = time.monotonic()
         looked_at = 0
         while active:
-            judged = self._judges_this_round(course)
-            course.round([0, *active], traps=int(judged))
-            if judged:
-                self._judge_sampled(course)
-            pairs = sum(len(rows) for rows in course.track.rows)
+            course.block([0, *active], judged=self._judges_this_block(course))
+            pairs = len(course.track.rows)
             spent = time.monotonic() - began
-            enough = pairs >= _MIN_PAIRS and len(course.track.rows) >= _MIN_ROUNDS
-            if (enough and spent >= self._budget_s) or spent >= _PATIENCE * self._budget_s:
+            if (pairs >= _MIN_PAIRS and spent >= self.rules.budget_s) or (
+                spent >= _PATIENCE * self.rules.budget_s
+            ):
                 break
-            if len(course.track.rows) >= _MIN_ROUNDS and pairs >= 1.25 * looked_at:
+            if pairs >= _ASK_PAIRS and pairs >= 1.25 * looked_at:
                 looked_at = pairs
                 active = [index for index in active if not self._settled(course, index)]
-        before = Counter(course.track.judged)
-        missing = everyone
-        for traps in (1, *[MOST_TRAPS] * _LAST_ROUNDS):
-            course.round([0, *missing], traps=traps)
-            self._judge_sampled(course)
-            missing = [index for index in missing if course.track.judged[index] == before[index]]
-            if not missing:
-                return
-        reason = (
-            f"none of its timed calls could be judged in {_LAST_ROUNDS} rounds; nothing can be said of it"
-        )
-        raise KernelFailure(Status.NOISY, reason, {"run": missing[0]})
+        # Nobody can know which block will be the last, and each contestant is judged after all its times.
+        everyone = list(range(len(course.contestants)))
+        course.block(everyone, judged=True)
 
-    def _judges_this_round(self, course: Course) -> bool:
-        """The first round, and others that nobody can foresee; the last one comes when all is measured."""
+    def _judges_this_block(self, course: Course) -> bool:
+        """The first block, and others that nobody can foresee; the last one comes when all is measured."""
         if not course.track.rows:
             return True
-        cheap = course.track.judged.total() * self._data.elements < _JUDGED_ELEMENTS
-        return self._draw.random() < (_JUDGED_SHARE if cheap else _JUDGED_SHARE_WHEN_DEAR)
-
-    def _judge_sampled(self, course: Course) -> None:
-        found = course.judge_sampled(self._data)
-        if found is not None:
-            raise KernelFailure(Status.WRONG, found[1], {"run": found[0]})
+        cheap = course.track.judged.total() * self.data.elements < _JUDGED_ELEMENTS
+        return self.draw.random() < (_JUDGED_SHARE if cheap else _JUDGED_SHARE_WHEN_DEAR)
 
     def _settled(self, course: Course, index: int) -> bool:
         ours, theirs = course.track.column(index), course.track.column(0)
-        if np.count_nonzero(np.isfinite(ours)) < 2 * _MIN_PAIRS:
-            return False
-        if estimate(theirs, ours, seed=self._seed).half_width < _FINE_ENOUGH:
+        if estimate(theirs, ours, seed=self.rules.seed).half_width < _FINE_ENOUGH:
             return True
-        return decided(theirs, ours, minimum_effect=self._effect, seed=self._seed)
-
-    def _contests(
-        self, course: Course, facts: Mapping[str, Any], verdicts: Mapping[str, Verdict]
-    ) -> dict[str, Contest]:
-        contests = {}
-        theirs = course.track.column(0)
-        noise = _noise(theirs, self._seed)
-        for index, entrant in enumerate(course.contestants[1:], start=1):
-            if entrant.name in verdicts:
-                continue
-            ours = course.track.column(index)
-            both = np.isfinite(ours) & np.isfinite(theirs)
-            found = estimate(theirs, ours, seed=self._seed)
-            contests[entrant.name] = Contest(
-                candidate=entrant.name,
-                baseline=course.contestants[0].name,
-                workload=self._data.workload.name,
-                mode=self._mode,
-                regime=self._regime,
-                comparison=judge_estimate(found, minimum_effect=self._effect),
-                ratio=found.ratio,
-                interval=found.interval,
-                candidate_time=timing(ours[both]),
-                baseline_time=timing(theirs[both]),
-                blocks=int(both.sum()),
-                conditions={**facts, "baseline_against_itself": noise},
-            )
-        return contests
+        return decided(
+            theirs, ours, minimum_effect=self.rules.minimum_effect, seed=self.rules.seed, pairs=_ASK_PAIRS
+        )
 
 
-def time_course(course: Course, budget_s: float, *, least: int = 10) -> Timing:
+class _Opened:
+    """A course, each contestant in a child of its own; entrants' children end with it.
+
+    With `baseline`, the first contestant's lane is taken from the pool, or left there for the next race.
+    """
+
+    def __init__(
+        self,
+        race: Race,
+        contestants: Sequence[NativeEntrant],
+        *,
+        baseline: bool = False,
+    ) -> None:
+        self._race = race
+        self._contestants = contestants
+        self._baseline = baseline
+        self._own: list[MeasuringChild] = []
+
+    def __enter__(self) -> Course:
+        race, rules, data = self._race, self._race.rules, self._race.data
+        lanes: list[Lane] = []
+        course = (id(data), rules.mode, rules.regime, rules.threads)
+        entrants = list(self._contestants)
+        seed = race.draw.getrandbits(62)
+        if self._baseline:
+            known = race.pool.baseline(entrants[0], course)
+            if known is None:
+                plan_at = self._plan(seed)
+                known = self._open(0, race.pool.child(), plan_at)
+                race.pool.keep_baseline(known, course)
+            assert known.mirror is not None
+            seed = int(known.mirror.plan.seed)
+            lanes.append(known)
+        self._store_top = race.pool.store.top
+        try:
+            plan_at = self._plan(seed)
+            for index in range(len(lanes), len(entrants)):
+                child = race.pool.child()
+                self._own.append(child)
+                lanes.append(self._open(index, child, plan_at))
+        except BaseException:
+            self._release()
+            raise
+        return Course(lanes, data=data, mode=rules.mode)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._release()
+
+    def _plan(self, seed: int) -> int:
+        rules, data = self._race.rules, self._race.data
+        return write_plan(
+            self._race.pool.store,
+            data.call,
+            [group.sources for group in data.groups],
+            data=data,
+            mode=rules.mode,
+            regime=rules.regime,
+            threads=rules.threads,
+            contestants=len(self._contestants),
+            seed=seed,
+        )
+
+    def _open(self, index: int, child: MeasuringChild, plan_at: int) -> Lane:
+        race = self._race
+        lane = Lane(self._contestants[index], child, race.rules.patience, race.data.call.buffers)
+        try:
+            with Blaming(index):
+                lane.open(plan_at)
+        except BaseException:
+            child.stop()
+            raise
+        return lane
+
+    def _release(self) -> None:
+        self._race.pool.store.release(self._store_top)
+        for child in self._own:
+            child.stop()
+
+
+def conclude(
+    attempts: Sequence[Ran],
+    baseline: NativeEntrant,
+    entrants: Sequence[NativeEntrant],
+    data: RaceData,
+    rules: Rules,
+) -> tuple[dict[str, Contest], dict[str, Verdict]]:
+    """Contests from the times of one or several sets of processes; `noisy` where nothing can be compared."""
+    found, times = {}, {}
+    verdicts: dict[str, Verdict] = {}
+    for entrant in entrants:
+        theirs = np.concatenate([ran.columns[""] for ran in attempts])
+        ours = np.concatenate([ran.columns[entrant.name] for ran in attempts])
+        process = np.concatenate([np.full(len(ran.columns[""]), index) for index, ran in enumerate(attempts)])
+        both = np.isfinite(ours) & np.isfinite(theirs)
+        times[entrant.name] = theirs[both], ours[both]
+        labels = process[both] if len(attempts) > 1 else None
+        found[entrant.name] = estimate(theirs[both], ours[both], seed=rules.seed, processes=labels)
+    refusal, noise = against_itself([ran.columns.get("", np.zeros(0)) for ran in attempts], rules)
+    if refusal is not None:
+        reason = f"{data.workload.name}, timed {rules.mode}: {refusal}"
+        return {}, {
+            name: Verdict(Status.NOISY, reason, evidence={"baseline_against_itself": noise}) for name in found
+        }
+    contests = {}
+    comparisons = judge_all(found, minimum_effect=rules.minimum_effect) if found else {}
+    for entrant in entrants:
+        theirs, ours = times[entrant.name]
+        one = found[entrant.name]
+        contests[entrant.name] = Contest(
+            candidate=entrant.name,
+            baseline=baseline.name,
+            workload=data.workload.name,
+            mode=rules.mode,
+            regime=rules.regime,
+            comparison=comparisons[entrant.name],
+            ratio=one.ratio,
+            interval=one.interval,
+            candidate_time=timing(ours),
+            baseline_time=timing(theirs),
+            blocks=len(ours),
+            conditions={
+                **attempts[-1].facts[entrant.name],
+                "process_pairs": len(attempts),
+                "baseline_against_itself": noise,
+            },
+        )
+    return contests, verdicts
+
+
+def against_itself(columns: Sequence[Floats], rules: Rules) -> tuple[str | None, list[float] | None]:
+    """Why the baseline's times forbid any comparison, if they do, and the interval of its ratio to itself.
+
+    Its neighbouring batches are paired as those of two contestants are, which one is called the first being
+    drawn. Too few times for that forbid nothing.
+    """
+    random = np.random.default_rng(rules.seed)
+    first, second, labels = [], [], []
+    for label, times in enumerate(columns):
+        known = times[np.isfinite(times)]
+        pairs = known[: len(known) // 2 * 2].reshape(-1, 2)
+        swapped = random.random(len(pairs)) < 0.5
+        first.append(np.where(swapped, pairs[:, 1], pairs[:, 0]))
+        second.append(np.where(swapped, pairs[:, 0], pairs[:, 1]))
+        labels.append(np.full(len(pairs), label))
+    one, other = np.concatenate(first), np.concatenate(second)
+    if len(one) < _AA_PAIRS:
+        return None, None
+    # One process says how noisy the machine is just as well as several, which never differ here.
+    found = estimate(one, other, seed=rules.seed)
+    noise = [round(float(value), 5) for value in found.interval]
+    return aa_gate(one, other, minimum_effect=rules.minimum_effect, seed=rules.seed), noise
+
+
+def time_course(course: Course, budget_s: float, *, least: int = 8) -> Timing:
     """Time the only contestant of a course."""
     began = time.monotonic()
     while True:
-        course.round([0], traps=0)
+        course.block([0])
         samples = course.track.column(0)
         spent = time.monotonic() - began
         if (len(samples) >= least and spent >= budget_s) or spent >= _PATIENCE * max(budget_s, 0.1):
             return timing(samples)
-
-
-def _noise(times: Floats, seed: int) -> list[float] | None:
-    """The interval of the ratio of neighbouring baseline samples: how far from one an A/A comparison
-    strays."""
-    known = times[np.isfinite(times)]
-    whole = len(known) // 2 * 2
-    if whole < 10:
-        return None
-    flipped = np.random.default_rng(seed).random(whole // 2) < 0.5
-    first, second = known[:whole:2], known[1:whole:2]
-    found = estimate(np.where(flipped, second, first), np.where(flipped, first, second), seed=seed)
-    return [round(value, 5) for value in found.interval if math.isfinite(value)]

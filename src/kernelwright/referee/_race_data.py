@@ -16,10 +16,15 @@ from kernelwright.kernels.cpu import CallBlock
 from kernelwright.kernels.cpu import DTYPE_CODES
 from kernelwright.ops import OperatorSpec
 from kernelwright.ops import Workload
+from kernelwright.referee._cases import Case
 from kernelwright.referee._entrant import Describe
 from kernelwright.referee._entrant import NativeCallLike
+from kernelwright.referee._large import changed_rows
 from kernelwright.referee._large import expect_any
 from kernelwright.referee._large import LargeExpectation
+from kernelwright.referee._large import row_arguments
+from kernelwright.referee._large import select_rows
+from kernelwright.referee._layout import POISON
 from kernelwright.referee._oracle import expect
 from kernelwright.referee._oracle import Expectation
 from kernelwright.referee._shared import SharedMemory
@@ -70,18 +75,61 @@ class RaceData:
         value = self.groups[0].arguments[name]
         return _VARIABLE_BITS.get(value.dtype, 0) if self.varied else 0
 
-    def fault(self, group: int, inputs: dict[str, Tensor], output: Tensor) -> str | None:
-        """What is wrong with the output of a call on these inputs (flat, as given to the kernel)."""
-        chosen = self.groups[group]
-        if not self.varied:
-            if chosen.expectation is None:
-                chosen.expectation = expect_any(self.spec, chosen.arguments, seed=secrets.randbits(32))
-            return chosen.expectation.fault(output.reshape(self.shape), unwritten=0xFF)
-        arguments = {
-            name: inputs[name].reshape(value.shape) if name in inputs else value
-            for name, value in chosen.arguments.items()
+    def item(self, name: str) -> int:
+        """The bytes of an element of an input that may be replaced by another of it; 0 where none may.
+
+        Only floating tensors: an index may have a meaning beyond its value. Of inputs that share an oracle,
+        those whose rows stand for themselves, so that few rows need another one.
+        """
+        value = self.groups[0].arguments[name]
+        if not value.dtype.is_floating_point:
+            return 0
+        carriers = () if self.varied else row_arguments(self.spec)
+        return int(value.dtype.itemsize) if not carriers or name in carriers else 0
+
+    def fault(self, group: int, inputs: Mapping[str, Tensor], output: Tensor) -> str | None:
+        """What is wrong with the output of a call on these inputs (flat bytes, as given to the kernel)."""
+        base = self.groups[group].arguments
+        exact = {
+            name: inputs[name].view(value.dtype).reshape(value.shape) if name in inputs else value
+            for name, value in base.items()
         }
-        return expect(self.spec, arguments).fault(output.reshape(self.shape), unwritten=0xFF)
+        output = output.reshape(self.shape)
+        if self.varied:
+            return expect(self.spec, exact).fault(output, unwritten=POISON[0])
+        return self._large_fault(self.groups[group], exact, output)
+
+    def cases(self, count: int) -> list[Case]:
+        """The workload's call on the contents of its groups, each to be made once."""
+        made = []
+        for number, group in enumerate(self.groups[:count]):
+            expectation = expect_any(self.spec, group.arguments, seed=secrets.randbits(32))
+            strides = tuple(torch.empty(self.shape, device="meta").stride())
+            title = f"{self.workload.name}, contents {number}"
+            made.append(
+                Case(
+                    title, self.call, group.sources, expectation, self.shape, strides, self.dtype, 1, False
+                )
+            )
+        return made
+
+    def _large_fault(self, group: Group, exact: Mapping[str, Any], output: Tensor) -> str | None:
+        """Rows with replaced elements get an oracle of their own, the others that of their group."""
+        if group.expectation is None:
+            group.expectation = expect_any(self.spec, group.arguments, seed=secrets.randbits(32))
+        known = group.expectation
+        if not isinstance(known, LargeExpectation):
+            return expect(self.spec, exact).fault(output, unwritten=POISON[0])
+        rows = changed_rows(group.arguments, exact, known.carriers)
+        if rows.numel():
+            text = expect(self.spec, select_rows(exact, known.carriers, rows)).fault(
+                output[rows], row_numbers=rows
+            )
+            if text is not None:
+                return text
+            output = output.clone()
+            output[rows] = known.peer.reshape(self.shape)[rows]
+        return known.fault(output, unwritten=POISON[0])
 
 
 def make_race_data(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import mmap
 import os
 from typing import TypeVar
@@ -13,26 +15,36 @@ from torch import Tensor
 Record = TypeVar("Record", bound=ctypes.Structure)
 
 PAGE = 4096
+_F_SEAL_FUTURE_WRITE = 0x10
 
 
 class SharedMemory:
     """An anonymous file of `size` bytes, mapped here; a bump allocator hands out places in it.
 
-    `descriptor` is what a child maps; with `child_may_write=False` it cannot map it for writing.
+    `descriptor` is what a child maps; with `child_may_write=False` neither it nor anything that opens the
+    file anew can write or map it for writing (sealed, Linux 5.1). Nobody can change the file's size.
     """
 
     def __init__(self, name: str, size: int, *, child_may_write: bool) -> None:
         self.size = size
-        self._handle = os.memfd_create(name, os.MFD_CLOEXEC)
-        os.ftruncate(self._handle, size)
-        self._mapping = mmap.mmap(self._handle, size)
-        self._bytes = torch.frombuffer(self._mapping, dtype=torch.uint8)
-        self.address = self._bytes.data_ptr()
+        self._writable = child_may_write
         self._top = 0
-        if child_may_write:
-            self.descriptor = self._handle
-        else:
-            self.descriptor = os.open(f"/proc/self/fd/{self._handle}", os.O_RDONLY | os.O_CLOEXEC)
+        self._handle = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.descriptor = self._handle
+        try:
+            os.ftruncate(self._handle, size)
+            self._mapping = mmap.mmap(self._handle, size)
+            # Nobody can make it shorter under us: touching what is gone would end this process.
+            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+            if not child_may_write:
+                seals |= _F_SEAL_FUTURE_WRITE
+                self.descriptor = os.open(f"/proc/self/fd/{self._handle}", os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.fcntl(self._handle, fcntl.F_ADD_SEALS, seals | fcntl.F_SEAL_SEAL)
+            self._bytes = torch.frombuffer(self._mapping, dtype=torch.uint8)
+        except BaseException:
+            self._close_descriptors()
+            raise
+        self.address = self._bytes.data_ptr()
 
     @property
     def top(self) -> int:
@@ -48,10 +60,13 @@ class SharedMemory:
         return at
 
     def release(self, top: int) -> None:
-        """Forget everything from offset `top` on, and give its pages back."""
+        """Forget everything from offset `top` on; pages that a child may write are given back.
+
+        A sealed file keeps its pages until it is closed: they serve what is put there next.
+        """
         first = (top + PAGE - 1) // PAGE * PAGE
         last = (self._top + PAGE - 1) // PAGE * PAGE
-        if last > first:
+        if last > first and self._writable:
             self._mapping.madvise(mmap.MADV_REMOVE, first, last - first)
         self._top = top
 
@@ -76,7 +91,13 @@ class SharedMemory:
 
     def close(self) -> None:
         """Give the memory back; views of it must not be used any more."""
-        if self.descriptor != self._handle:
-            os.close(self.descriptor)
-        os.close(self._handle)
-        self._mapping.madvise(mmap.MADV_REMOVE, 0, self.size)
+        self._close_descriptors()
+        if self._writable:
+            self._mapping.madvise(mmap.MADV_REMOVE, 0, self.size)
+        self._bytes = torch.empty(0, dtype=torch.uint8)
+        with contextlib.suppress(BufferError):  # a view that is still held keeps the mapping
+            self._mapping.close()
+
+    def _close_descriptors(self) -> None:
+        for handle in {self.descriptor, self._handle}:
+            os.close(handle)

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "kernel.h"
+#include "spread.h"
 
 namespace kwr {
 
@@ -29,11 +30,10 @@ class Arena {
     base_ = reinterpret_cast<unsigned char *>((reinterpret_cast<uintptr_t>(at) + kHuge - 1) / kHuge * kHuge);
     size_ = rounded;
     huge_ = madvise(base_, size_t(rounded), MADV_HUGEPAGE) == 0;
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t part = 0; part < rounded; part += kHuge) {
-      for (int64_t page = 0; page < kHuge; page += kSmall) base_[part + page] = 0;
+    spread(rounded / kHuge, kHuge, [&](int64_t part) {
+      for (int64_t page = 0; page < kHuge; page += kSmall) base_[part * kHuge + page] = 0;
       tick();
-    }
+    });
     return true;
   }
 
@@ -72,27 +72,6 @@ inline void flush(const void *from, int64_t bytes) {
   }();
   const char *begin = static_cast<const char *>(from);
   weakly ? flush_lines_weakly(begin, begin + bytes) : flush_lines_strongly(begin, begin + bytes);
-}
-
-// Copies `bytes`, flipping at random only the bits that `vary` allows; the same seed gives the same copy.
-inline void copy_varied(unsigned char *to, const unsigned char *from, int64_t bytes, uint64_t vary,
-                        uint64_t seed) {
-  if (vary == 0) {
-    memcpy(to, from, size_t(bytes));
-    return;
-  }
-  Random random(seed);
-  int64_t at = 0;
-  for (; at + 8 <= bytes; at += 8) {
-    uint64_t word;
-    memcpy(&word, from + at, 8);
-    word ^= random.next() & vary;
-    memcpy(to + at, &word, 8);
-  }
-  uint64_t word = 0;
-  memcpy(&word, from + at, size_t(bytes - at));
-  word ^= random.next() & vary;
-  memcpy(to + at, &word, size_t(bytes - at));
 }
 
 }  // namespace kwr

@@ -170,7 +170,7 @@ extern "C" __attribute__((visibility("default"))) int32_t kwr_check(const unsign
 
 // Sizes of the shared structures, in the order of layout.h, so that the parent can check its mirror of them.
 extern "C" __attribute__((visibility("default"))) void kwr_layout(int64_t *sizes) {
-  const int64_t all[] = {sizeof(kw_call),  sizeof(kwr_progress),   sizeof(kwr_case),  sizeof(kwr_case_result),
-                         sizeof(kwr_race), sizeof(kwr_race_state), sizeof(kwr_sample)};
+  const int64_t all[] = {sizeof(kw_call),  sizeof(kwr_progress),   sizeof(kwr_case), sizeof(kwr_case_result),
+                         sizeof(kwr_race), sizeof(kwr_race_state), sizeof(kwr_look)};
   memcpy(sizes, all, sizeof all);
 }

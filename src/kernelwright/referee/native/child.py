@@ -61,9 +61,9 @@ class Driver:
         )
         native.kwr_check.argtypes = (pointer, pointer, i64, i64, i64, pointer, i32)
         native.kwr_race_open.argtypes = (pointer, pointer, i64, i64, pointer)
-        native.kwr_race_prepare.argtypes = (u64, i32, u32, i32)
-        native.kwr_race_round.argtypes = (u64, i64)
-        native.kwr_race_collect.argtypes = (i64, i64)
+        native.kwr_race_prepare.argtypes = (u64, i64)
+        native.kwr_race_batch.argtypes = (i64, i32)
+        native.kwr_race_look.argtypes = (i64, i64, i64)
         native.kwr_float_control.argtypes = (u32,)
         native.kwr_float_control.restype = u32
         native.kwr_report_faults.argtypes = (pointer,)
@@ -100,22 +100,25 @@ class Driver:
         address = self.kernels[kernel]
         return {"rc": self.native.kwr_check(self.store, self.board, cases, results, count, address, threads)}
 
-    def open(self, plan: int, state: int, kernels: list[int]) -> dict[str, object]:
-        """Calibrate a race and fill its arena."""
-        table = (ctypes.c_void_p * len(kernels))(*(self.kernels[kernel] for kernel in kernels))
-        return {"rc": self.native.kwr_race_open(self.store, self.board, plan, state, table)}
+    def open(self, plan: int, state: int, kernel: int) -> dict[str, object]:
+        """Calibrate a race and fill its buffer sets."""
+        return {"rc": self.native.kwr_race_open(self.store, self.board, plan, state, self.kernels[kernel])}
 
-    def prepare(self, seed: int, blocks: int, active: int, traps: int) -> dict[str, object]:
-        """Renew contents and empty caches before a round."""
-        return {"rc": self.native.kwr_race_prepare(seed, blocks, active, traps)}
+    def prepare(self, seed: int, windows: int) -> dict[str, object]:
+        """Renew contents and empty caches before a batch."""
+        return {"rc": self.native.kwr_race_prepare(seed, windows)}
 
-    def round(self, seed: int, samples: int) -> dict[str, object]:
+    def lead(self) -> dict[str, object]:
+        """Calls that nobody clocks."""
+        return {"rc": self.native.kwr_race_lead()}
+
+    def batch(self, samples: int, keep_last: int) -> dict[str, object]:
         """Call and clock, nothing else."""
-        return {"rc": self.native.kwr_race_round(seed, samples)}
+        return {"rc": self.native.kwr_race_batch(samples, keep_last)}
 
-    def collect(self, samples: int, copies: int) -> dict[str, object]:
-        """Copy out what calls on renewed contents gave."""
-        return {"rc": self.native.kwr_race_collect(samples, copies)}
+    def look(self, looks: int, count: int, copies: int) -> dict[str, object]:
+        """Copy out what the parent asks for."""
+        return {"rc": self.native.kwr_race_look(looks, count, copies)}
 
 
 def main() -> None:
@@ -130,8 +133,9 @@ def main() -> None:
         "check": driver.check,
         "open": driver.open,
         "prepare": driver.prepare,
-        "round": driver.round,
-        "collect": driver.collect,
+        "lead": driver.lead,
+        "batch": driver.batch,
+        "look": driver.look,
     }
     channel.send({"ready": True, "sizes": list(driver.sizes), "pages_kept": driver.pages_kept})
     while (message := channel.receive()) is not None:

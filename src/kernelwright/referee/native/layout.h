@@ -12,14 +12,13 @@
 
 #define KWR_RUNS 3
 #define KWR_GROUPS 8
-#define KWR_CONTESTANTS 16
 #define KWR_NONE (-1)
 
 // Where the child is; at offset 0 of the board, so that the parent can tell what crashed or hangs.
 struct kwr_progress {
   int64_t phase;  // kwr_phase
-  int64_t index;  // case, or block of the round
-  int64_t run;    // run of the case, or contestant
+  int64_t index;  // case, or window of the batch
+  int64_t run;    // run of the case
   int64_t ticks;  // grows with every call
   // Set when a kernel touches memory that it may not.
   int64_t faults;
@@ -67,50 +66,58 @@ struct kwr_case_result {
 struct kwr_race_buffer {
   int64_t nbytes;
   int64_t output;
+  int64_t item;   // bytes of an element that may be replaced by another one of the same input; 0: none may
   uint64_t vary;  // bits that may be flipped in each 64-bit word, so that every set has contents of its own
   int64_t source[KWR_GROUPS];
 };
 
+// One contestant's race: it alone runs in its process.
 struct kwr_race {
   kw_call call;
-  int32_t contestants;
   int32_t buffers;
   int32_t groups;
   int32_t cold;
   int32_t allocating;
   int32_t threads;  // what OpenMP should use; 0: leave it
+  int32_t judged;   // 0: outputs are not looked at, so that nothing is changed or poisoned
   int64_t arena_limit;
-  int64_t round_ns;
+  int64_t batch_ns;
   uint64_t seed;
   struct kwr_race_buffer buffer[KW_MAX_TENSORS];
 };
 
 struct kwr_race_state {
-  int64_t sets;  // buffer sets each contestant has
+  int64_t sets;
   int64_t set_bytes;
   int64_t arena_bytes;
-  int64_t blocks_per_round;
-  int64_t timed_ns;  // of the last round, all clocked windows
-  int64_t other_ns;  // of the last round: warm-up calls and sampled copies
-  int64_t samples;   // sampled calls waiting in the board
-  int32_t failed;    // contestant whose kernel returned an error, or KWR_NONE
-  int32_t status;    // that error
+  int64_t windows;  // of a full batch
+  int64_t calls;    // in one window
+  int64_t ran;      // windows of the last batch
+  int64_t last;     // of the last batch: the set of its last call
+  int64_t status;   // what a kernel returned that failed
   uint32_t float_control;
+  uint32_t float_control_found;  // after the last batch, before it was put right
   int32_t huge_pages;
-  int32_t calls[KWR_CONTESTANTS];  // calls in one clocked window
-  double estimate_ns[KWR_CONTESTANTS];
+  int32_t reserved;
+  double estimate_ns;
 };
 
-// One timed call whose output the parent judges.
-struct kwr_sample {
-  int32_t contestant;
-  int32_t set;
-  int32_t group;
-  int32_t inputs_changed;
-  int32_t written_outside;
-  int32_t reserved;
-  int64_t
-      at[KW_MAX_TENSORS];  // in the board: outputs as found, inputs as given, or KWR_NONE where no set varies
+// Which calls of a batch keep their output, in the allocating regime.
+#define KWR_KEPT 8
+
+// What the parent wants to see of a batch, and where in the board it is put.
+struct kwr_look {
+  int64_t set;   // or, in the allocating regime, the call whose output was kept
+  int64_t kind;  // kwr_look_kind
+  int64_t at[KW_MAX_TENSORS];  // each buffer with the fences around it, as found; or KWR_NONE
 };
+
+enum kwr_look_kind {
+  KWR_OUTPUTS = 0,  // the outputs alone
+  KWR_ALL = 1,      // the inputs, too
+  KWR_LAST = 2,     // the outputs of the last call, as they were when it returned
+};
+
+#define KWR_FENCE_BYTES 64
 
 #endif  // KWR_LAYOUT_H
