@@ -174,8 +174,8 @@ class Confinement:
             kept = None
         _kernel.set_capabilities(kept)
         if kept is not None:
-            reason = f"keeps CAP_DAC_READ_SEARCH, with which it can read every file: others cannot read {self.closed}"
-            self.miss(reason, "capabilities")
+            power = "it keeps CAP_DAC_READ_SEARCH and with it can read every file"
+            self.miss(f"{power}: another user could not read {self.closed}", "capabilities")
 
     def _limit(self) -> None:
         if self.identity == SAME:

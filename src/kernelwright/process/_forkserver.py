@@ -81,7 +81,11 @@ def serve(request: dict[str, Any], handles: list[int]) -> None:
         os.dup2(source, number, inheritable=number < 3)
         os.close(source)
     words = {**request["words"], "report": str(report), "lifeline": str(lifeline)}
-    os.chdir(request["cwd"])
+    try:
+        os.chdir(request["cwd"])
+    except OSError as error:
+        os.write(report, b"failed %d\n" % (error.errno or 0))
+        return
 
     def target() -> NoReturn:
         _work.close_all_but([0, 1, 2, *numbers])

@@ -16,11 +16,12 @@ _USER = "kernelwright"
 class Sandbox:
     """A child that can harm nobody: what is asked for. `Child.guards` says what could not be had.
 
-    `scratch` is the only folder it can write to (made if it is missing, given to the child's user); its
-    current folder, HOME, TMPDIR and caches are there. `hidden` are files that read as empty and folders that
-    look empty. `readable` are files and folders that it has to read besides the interpreter and what is on
-    `sys.path`, such as the candidate: where another user could not read them, the child keeps
-    CAP_DAC_READ_SEARCH. `processes` is how many processes and threads its user may have at once.
+    `scratch` is the only folder it can write to (made if it is missing, given to the child's user with all
+    that is in it, so not for two children at once); its current folder, HOME, TMPDIR and caches are there.
+    `hidden` are files that read as empty and folders that look empty. `readable` are files and folders that
+    it has to read besides the interpreter and what is on `sys.path`, such as the candidate: where another
+    user could not read them, the child keeps CAP_DAC_READ_SEARCH. `processes` is how many processes and
+    threads its user may have at once.
     """
 
     scratch: Path

@@ -66,7 +66,7 @@ class Supervised:
         self._ended = threading.Event()
         self._started = threading.Event()
         self._guarded = threading.Event()
-        self._given_up = threading.Event()
+        self._given_up = False
         self._out = _Tail()
         self._err = _Tail()
         self._input = memoryview(input or b"")
@@ -75,6 +75,7 @@ class Supervised:
         report, report_end = os.pipe()
         lifeline_end, lifeline = os.pipe()
         self._lifeline: int | None = lifeline
+        self._nudge = os.eventfd(0)
         self._report = report
         self._born = 0.0 if start is not None else time.monotonic()
         order = Order(_words(limits, sandbox), report_end, lifeline_end, cwd, env, tuple(pass_fds))
@@ -86,6 +87,7 @@ class Supervised:
         except BaseException:
             os.close(lifeline)
             os.close(report)
+            os.close(self._nudge)
             raise
         finally:
             os.close(report_end)
@@ -144,8 +146,13 @@ class Supervised:
                 with contextlib.suppress(OSError):
                     os.write(self._lifeline, b"k")
                 self._supervisor.wake()
-        if not self._ended.wait(_SUPERVISOR_PATIENCE_S):
-            self._given_up.set()
+        # One that has not come to be yet will find that nobody waits for it.
+        patience = _SUPERVISOR_PATIENCE_S if self._born else 0.0
+        if not self._ended.wait(patience):
+            with self._lock:
+                if self._lifeline is not None:
+                    self._given_up = True
+                    os.eventfd_write(self._nudge, 1)
             self._ended.wait()
         self._raise_if_not_started()
         assert self._outcome is not None
@@ -181,19 +188,21 @@ class Supervised:
     def _ready(self, tails: Mapping[int, _Tail]) -> Iterator[int]:
         """Yield each time that the report can be read; meanwhile keep the streams flowing."""
         poll = select.poll()
-        for handle in (self._report, *tails):
+        for handle in (self._report, self._nudge, *tails):
             poll.register(handle, select.POLLIN | select.POLLHUP)
         stdin = self._supervisor.stdin
         if stdin is not None:
             os.set_blocking(stdin, False)
             poll.register(stdin, select.POLLOUT | select.POLLERR)
         asked = time.monotonic()
-        while not self._given_up.is_set():
+        while True:
             deadline = self._born + self.limits.wall_s if self._born else asked + _TEMPLATE_PATIENCE_S
             left = deadline + _SUPERVISOR_PATIENCE_S - time.monotonic()
             if left <= 0:  # the supervisor itself is stuck or was stopped
                 return
-            for handle, _ in poll.poll(min(left, 5.0) * 1000 + 1):
+            for handle, _ in poll.poll(min(left, 3600.0) * 1000 + 1):
+                if handle == self._nudge:
+                    return
                 if handle in tails:
                     part = os.read(handle, 1 << 16)
                     tails[handle].add(part)
@@ -258,15 +267,17 @@ class Supervised:
         else:
             # The supervisor went without a word: someone killed it, it was stuck past every limit, or it
             # never came to be.
-            late = wall_s >= self.limits.wall_s or not (said.supervisor or hung_up(self._report))
-            end = End.TIMED_OUT if late else End.STOPPED if self._given_up.is_set() else End.SIGNALLED
-            cause = self._supervisor.cause() if said.supervisor is None else None
+            vanished = hung_up(self._report)
+            late = wall_s >= self.limits.wall_s or not vanished
+            end = End.STOPPED if self._given_up else End.TIMED_OUT if late else End.SIGNALLED
+            cause = self._supervisor.cause() if said.supervisor is None and vanished else None
             outcome = cause or Outcome(end, None, signal, out, err, wall_s)
         self._outcome = outcome
         self._supervisor.close()
         os.close(self._report)
         with self._lock:
             lifeline, self._lifeline = self._lifeline, None
+            os.close(self._nudge)
         if lifeline is not None:
             os.close(lifeline)
         self._started.set()

@@ -115,8 +115,9 @@ class Template:
 
     def close(self) -> Outcome:
         """End the template and all its children, now."""
+        outcome = self._work.outcome or self._work.kill()
         self._link.close()
-        return self._work.outcome or self._work.kill()
+        return outcome
 
     def __enter__(self) -> Template:
         return self
