@@ -417,14 +417,16 @@ def test_each_input_has_a_storage_of_its_own(loaded: Perform) -> None:
     assert [one["v"] for one in result.value["items"]] == [12, 28]
 
 
-def test_memory_that_a_call_gets_is_full_of_nan(loaded: Perform) -> None:
-    performer = loaded("import torch\n\ndef kernel(x):\n    return torch.empty_like(x)\n")
-    (out,) = performer.call([performer.board.put(torch.ones(16, 64))]).tensors
+@pytest.mark.parametrize(
+    ("shape", "poison"), [((16, 64), None), ((2, 4), [32, 4096]), ((300, 300), [360000])]
+)
+def test_memory_that_a_call_gets_is_full_of_nan(loaded: Perform, shape: tuple[int, int], poison: Any) -> None:
+    performer = loaded("import torch\n\ndef kernel(x):\n    return torch.empty(x.shape)\n")
+    node = performer.board.put(torch.ones(1).expand(shape) if poison else torch.ones(shape))
+    (out,) = performer.call([node], poison=poison).tensors
     assert out is not None
-    assert out.isnan().all()
-    (out,) = performer.call([performer.board.put(torch.ones(8))], poison=[32, 64]).tensors
-    assert out is not None
-    assert out.isnan().sum() >= 6  # the allocator keeps its own notes in the first bytes of free memory
+    # The allocator keeps its own notes in the first bytes of free memory.
+    assert out.numel() - int(out.isnan().sum()) <= 8
 
 
 def test_gradients_come_back_with_the_outputs(loaded: Perform) -> None:

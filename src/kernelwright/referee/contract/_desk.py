@@ -13,6 +13,7 @@ import os
 import traceback
 from collections.abc import Callable
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 _VARIABLE = "KERNELWRIGHT_CHANNEL"
@@ -61,10 +62,18 @@ def board_words(arguments: list[str]) -> tuple[int, int]:
 
 
 def open_board(arguments: list[str]) -> mmap.mmap:
-    """Map the board; its descriptor is closed, so that nothing else in this process finds it open."""
+    """Map the board and close its descriptor, so that nothing else in this process finds it open."""
     descriptor, size = board_words(arguments)
+    file = os.fstat(descriptor)
     mapping = mmap.mmap(descriptor, size)
-    os.close(descriptor)
+    # Python's mapping keeps a duplicate, for operations (resizing, its size) that are not used here.
+    for entry in [*Path("/proc/self/fd").iterdir()]:
+        try:
+            same = os.path.samestat(os.fstat(int(entry.name)), file)
+        except OSError:
+            continue  # that of the listing
+        if same:
+            os.close(int(entry.name))
     return mapping
 
 

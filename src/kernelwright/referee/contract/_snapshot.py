@@ -24,6 +24,7 @@ import torch
 #: Honest code replaces these, and nothing of the judge's depends on them.
 _FREE = {
     "builtins": frozenset({"print", "input", "breakpoint", "help", "exit", "quit", "_", "__import__"}),
+    "torch": frozenset({"Storage"}),  # the storage of the default dtype
     "sys": frozenset({"excepthook", "displayhook", "breakpointhook", "unraisablehook", "exitfunc"}),
 }
 #: Modules of which every callable is kept.

@@ -89,12 +89,12 @@ class Performer(Handle):
         sandbox: Sandbox | None = None,
         cwd: Path | None = None,
         watched: Mapping[str, Path] | None = None,
-        keep_pages: bool = False,
+        keep_pages: bool = True,
     ) -> None:
         """`watched` names files and folders that the candidate has no business with ("the baseline" -> …).
 
-        `keep_pages`: the allocator never gives freed memory back to the system, so that calls that allocate
-        do not pay page faults.
+        `keep_pages`: the allocator never gives freed memory back to the system: calls that allocate do not
+        pay page faults, and get memory that was used (and poisoned) before, not zeros.
         """
         super().__init__(
             PERFORMER,
