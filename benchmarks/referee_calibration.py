@@ -1,0 +1,473 @@
+"""How often the referee is wrong: identical kernels, and kernels made slower by a known little.
+
+    python benchmarks/referee_calibration.py --what aa       [--rows 1 32 512] [--count 200] [--busy]
+    python benchmarks/referee_calibration.py --what slower3  [--rows 1] [--count 50]
+    python benchmarks/referee_calibration.py --what slower1  [--rows 1 32 512] [--count 200]
+    python benchmarks/referee_calibration.py --summary
+
+Each comparison is one verdict of the public judge, by default `confirm`: fresh processes, fresh data, check,
+then raced (`--judge race`: races within one judge; `--judge contract`: `kernelwright bench baseline.py` on a
+kernel called from Python). Comparisons go round the rows named. Each is written to the file of results as it
+ends, with what else the machine did, and those that are there already are not made again: stop it and start
+it again as you like, in pieces.
+
+The kernel is rms_norm in bf16, 4096 wide. The slower one is built from the same source and, after its work,
+takes some steps of a chain of multiplications that wait for each other. How many make 3% is measured first,
+in a long race, and again by a plain loop that knows nothing of the referee; both are in the results.
+
+`--busy` keeps one core busy meanwhile. The limits: at most 10 of 200 identical kernels `faster` or `slower`,
+idle or busy, and idle at most 40 `ambiguous` or `noisy`; 3% found in at least 45 of 50 at each of 1, 32 and
+512 rows; at most 4 of 200 verdicts `faster` for a kernel that is 1% slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import math
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import kernelwright
+from kernelwright import build
+from kernelwright import dispatch
+from kernelwright import machine
+from kernelwright import space
+from kernelwright.files import write_atomic
+from kernelwright.kernels.cpu import native_kernels
+from kernelwright.kernels.cpu import NativeKernel
+from kernelwright.ops import OperatorSpec
+from kernelwright.ops import Workload
+from kernelwright.referee import confirm
+from kernelwright.referee import Contest
+from kernelwright.referee import Mode
+from kernelwright.referee import NativeEntrant
+from kernelwright.referee import NativeJudge
+from kernelwright.referee import Regime
+from kernelwright.referee import Verdict
+
+WIDTH = 4096
+ROWS = (1, 32, 512)
+SLOWER = {"slower3": 0.03, "slower1": 0.01}
+COUNTS = {"aa": 200, "slower3": 50, "slower1": 200}
+#: Measuring time of the races that find how many steps make the slowdown wanted.
+LONG_S = 3.0
+#: A slowdown counts as the wanted one when it is measured within this part of it.
+NEAR = 0.15
+_RESULTS = Path(__file__).parent / "results" / "referee-calibration.json"
+_SOURCE = """
+#include <time.h>
+#include "rms_norm.cpp"
+
+#ifndef KW_EXTRA_STEPS
+#define KW_EXTRA_STEPS 0
+#endif
+static volatile float kw_sink;
+
+KW_EXPORT int32_t kw_planted(const kw_call *call, const void *x, const void *weight, void *y) {
+  const int32_t status = kw_rms_norm(call, x, weight, y);
+#if KW_EXTRA_STEPS
+  float value = 1.0f + (float)((const unsigned char *)y)[0] * 1e-9f;
+  for (long step = 0; step < KW_EXTRA_STEPS; ++step) {
+    value = value * 1.0000001f + 1e-9f;
+    __asm__ volatile("" : "+x"(value));
+  }
+  kw_sink = value;
+#endif
+  return status;
+}
+
+// Nanoseconds of `times` calls, for a measurement that owes nothing to the referee.
+KW_EXPORT double kw_plain_loop(const kw_call *call, const void *x, const void *weight, void *y, long times) {
+  struct timespec before, after;
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  for (long k = 0; k < times; ++k) kw_planted(call, x, weight, y);
+  clock_gettime(CLOCK_MONOTONIC, &after);
+  return (after.tv_sec - before.tv_sec) * 1e9 + (double)(after.tv_nsec - before.tv_nsec);
+}
+"""
+_BASELINE = """
+import torch
+
+WIDTH, ROWS = {width}, {rows}
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH).to(torch.bfloat16), torch.randn(WIDTH).to(torch.bfloat16)]
+
+def get_reference_output(x, weight):
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, 1e-6)
+"""
+_CANDIDATE = """
+import torch
+
+def rms_norm(x, weight):
+    out = torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, 1e-6)
+    for _ in range({steps}):
+        pass
+    return out
+"""
+
+
+class Planted:
+    """Builds the kernel with any number of extra steps, and describes its calls."""
+
+    def __init__(self, folder: Path) -> None:
+        own = native_kernels()["rms_norm"]
+        include = Path(kernelwright.__file__).parent / "kernels" / "cpu" / "include"
+        flags = own.build_file.tiers("rms_norm")[own.tier()].cxx_flags
+        (folder / "planted.cpp").write_text(_SOURCE)
+        (folder / "build.toml").write_text(
+            '[general]\nname = "rms_norm"\nversion = 1\nedition = 5\nbackends = ["cpu"]\n\n'
+            f'[kernel.rms_norm_{own.tier()}]\nbackend = "cpu"\ndepends = []\nsrc = ["planted.cpp"]\n'
+            f'include = ["{own.folder}", "{include}"]\ncxx-flags = {json.dumps(list(flags))}\n'
+        )
+        tunables = space.Space({"extra_steps": space.range(0, 1 << 24)})
+        self.kernel = NativeKernel("rms_norm", folder, tunables)
+        self.folder = folder
+        spec = dispatch.spec("rms_norm")
+        assert spec is not None
+        self.spec: OperatorSpec = spec
+
+    def library(self, steps: int) -> Path:
+        return build.build(self.kernel.request({"extra_steps": steps})).library
+
+    def entrant(self, name: str, steps: int) -> NativeEntrant:
+        """An entrant with a library file of its own, whatever else it shares."""
+        copy = self.folder / f"{name}-{steps}.so"
+        if not copy.exists():
+            shutil.copy(self.library(steps), copy)
+        return NativeEntrant(name, copy, "kw_planted")
+
+    def workload(self, rows: int) -> Workload:
+        return self.spec.workload(rows, WIDTH, dtype=torch.bfloat16)
+
+    def plain_ns(self, steps: list[int], rows: int, blocks: int = 40) -> list[float]:
+        """Median time of a call on cached data for each number of steps, in alternating blocks of calls."""
+        inputs = self.spec.inputs(self.workload(rows), torch.Generator().manual_seed(0))
+        out = torch.empty_like(inputs["x"])
+        call = self.kernel.describe(inputs, out, threads=torch.get_num_threads())
+        block = ctypes.create_string_buffer(call.block, len(call.block))
+        addresses = [inputs["x"].data_ptr(), inputs["weight"].data_ptr(), out.data_ptr()]
+        loops = []
+        for number in steps:
+            loop = ctypes.CDLL(str(self.library(number))).kw_plain_loop
+            loop.restype = ctypes.c_double
+            loop.argtypes = [ctypes.c_void_p] * 4 + [ctypes.c_long]
+            loops.append(loop)
+        times = max(20, math.ceil(2e6 / (loops[0](ctypes.addressof(block), *addresses, 20) / 20)))
+        taken: list[list[float]] = [[] for _ in steps]
+        for _ in range(blocks):
+            for loop, found in zip(loops, taken, strict=True):
+                found.append(loop(ctypes.addressof(block), *addresses, times) / times)
+        return [statistics.median(found) for found in taken]
+
+
+class Native:
+    """Comparisons by the native judge: of the kernel without extra steps and one with them."""
+
+    def __init__(self, planted: Planted, how: str, mode: Mode, budget_s: float) -> None:
+        self._planted = planted
+        self._how = how
+        self._mode = mode
+        self._budget_s = budget_s
+        self._judge: NativeJudge | None = None
+
+    def compare(self, rows: int, steps: int, seed: int, budget_s: float | None = None) -> dict[str, Any]:
+        planted, budget = self._planted, budget_s or self._budget_s
+        sides = planted.entrant("baseline", 0), planted.entrant("candidate", steps)
+        workload, describe = planted.workload(rows), planted.kernel.describe
+        if self._how == "confirm":
+            verdict = confirm(
+                planted.spec,
+                workload,
+                *sides,
+                describe=describe,
+                budget_s=budget,
+                modes=[self._mode],
+                regimes=[Regime.PREALLOCATED],
+            )
+            return record(verdict.contests[0] if verdict.contests else verdict)
+        self._judge = self._judge or NativeJudge()
+        baseline, candidate = sides
+        result = self._judge.race(
+            planted.spec,
+            workload,
+            baseline,
+            [candidate],
+            describe=describe,
+            mode=self._mode,
+            budget_s=budget,
+            seed=seed,
+        )
+        return record({**result.contests, **result.verdicts}["candidate"])
+
+    def describe_slowdown(self, rows: int, steps: int) -> dict[str, Any]:
+        base, slower = self._planted.plain_ns([0, steps], rows)
+        return {"plain_base_ns": base, "plain_slower_ns": slower, "plain_slowdown": slower / base - 1.0}
+
+    def first_guess(self, rows: int) -> int:
+        """Steps that make it about a third slower."""
+        base, slower = self._planted.plain_ns([0, 2000], rows, blocks=10)
+        return max(10, round(0.3 * base / max((slower - base) / 2000, 1e-3)))
+
+    def close(self) -> None:
+        if self._judge is not None:
+            self._judge.close()
+
+
+class Contract:
+    """Comparisons by the command line, of a kernel called from Python."""
+
+    def __init__(self, folder: Path, mode: Mode, budget_s: float) -> None:
+        self._folder = folder
+        self._mode = mode
+        self._budget_s = budget_s
+
+    def compare(self, rows: int, steps: int, seed: int, budget_s: float | None = None) -> dict[str, Any]:
+        package = self._folder / f"steps{steps}" / "planted"
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "__init__.py").write_text(_CANDIDATE.format(steps=steps))
+        baseline = self._folder / f"baseline{rows}.py"
+        baseline.write_text(_BASELINE.format(width=WIDTH, rows=rows))
+        command = [sys.executable, "-m", "kernelwright", "bench", str(baseline), "--json"]
+        command += ["--kernel-package", "planted", "--op", "planted.rms_norm", "--mode", str(self._mode)]
+        command += ["--budget", f"{budget_s or self._budget_s}s", "--seed", str(seed)]
+        environment = {**os.environ, "PYTHONPATH": str(package.parent)}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        if done.returncode not in (0, 1):
+            raise SystemExit(f"`{' '.join(command)}` ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        found = json.loads(done.stdout)
+        return {
+            "status": found["status"],
+            "comparison": found.get("comparison"),
+            "ratio": found.get("ratio"),
+            "interval": found.get("interval"),
+            "reason": found.get("reason", ""),
+        }
+
+    def describe_slowdown(self, rows: int, steps: int) -> dict[str, Any]:
+        return {}
+
+    def first_guess(self, rows: int) -> int:
+        return 200 * max(1, rows // 8)
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+def record(found: Contest | Verdict) -> dict[str, Any]:
+    """What a comparison is remembered by."""
+    if isinstance(found, Verdict):
+        return {"status": str(found.status), "comparison": None, "reason": found.reason}
+    return {
+        "status": "passed",
+        "comparison": str(found.comparison),
+        "ratio": found.ratio,
+        "interval": list(found.interval),
+        "pairs": found.blocks,
+        "baseline_ns": found.baseline_time.median_ns,
+        "relative_sd": found.baseline_time.relative_sd,
+    }
+
+
+def find_steps(judge: Native | Contract, rows: int, wanted: float) -> dict[str, Any]:
+    """How many steps make the kernel slower by `wanted`, as a long comparison measures it."""
+    steps, tries = judge.first_guess(rows), []
+    for attempt in range(6):
+        found = judge.compare(rows, steps, seed=90_000 + attempt, budget_s=LONG_S)
+        if found.get("ratio") is None:
+            tries.append({"steps": steps, **found})
+            continue
+        slowdown = 1.0 / found["ratio"] - 1.0
+        tries.append({"steps": steps, "slowdown": slowdown, "interval": found["interval"]})
+        if attempt and abs(slowdown - wanted) <= NEAR * wanted:
+            return {"wanted": wanted, **tries[-1], **judge.describe_slowdown(rows, steps), "tries": tries}
+        # Small slowdowns are noise as much as anything: never more than tenfold in one go.
+        steps = max(1, round(steps * min(max(wanted / max(slowdown, wanted / 10), 0.02), 10.0)))
+    raise SystemExit(
+        f"no number of steps made {rows} rows slower by {wanted:.0%} within {NEAR:.0%} of it; the machine is "
+        f"too noisy to plant it: {json.dumps(tries)}"
+    )
+
+
+@contextlib.contextmanager
+def busy_core(wanted: bool) -> Iterator[None]:
+    """One core kept busy by a process that does nothing else, if wanted."""
+    worker = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if wanted else None
+    try:
+        yield
+    finally:
+        if worker is not None:
+            worker.kill()
+            worker.wait()
+
+
+def circumstances() -> dict[str, Any]:
+    here = machine.current()
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in ("torch", "numpy", "kernelwright")},
+            "compiler": str(machine.find_compiler()),
+        },
+        "machine": {
+            "cpu": here.cpu.model,
+            "cores": here.cores,
+            "threads": here.threads,
+            "fingerprint": machine.fingerprint(),
+        },
+    }
+
+
+def load_results(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text()) if path.exists() else {"planted": {}, "comparisons": {}}
+    here = circumstances()
+    known = found.get("machine", here["machine"])
+    if known["fingerprint"] != here["machine"]["fingerprint"]:
+        raise SystemExit(
+            f"{path} holds results of another machine ({known['cpu']}); name another with --json"
+        )
+    return {**here, **found, "versions": here["versions"]}
+
+
+def run(asked: argparse.Namespace) -> None:
+    path: Path = asked.json
+    results = load_results(path)
+    condition = "busy" if asked.busy else "idle"
+    with tempfile.TemporaryDirectory(prefix="kw-calibration-") as name:
+        folder = Path(name)
+        judge: Native | Contract
+        if asked.judge == "contract":
+            judge = Contract(folder, asked.mode, asked.budget)
+        else:
+            judge = Native(Planted(folder), asked.judge, asked.mode, asked.budget)
+        try:
+            steps = {rows: _steps(judge, results, path, asked, rows) for rows in asked.rows}
+            with busy_core(asked.busy):
+                group = f"{asked.judge} {asked.mode} {asked.what} {condition}"
+                done = results["comparisons"].setdefault(group, [])
+                per_rows = Counter(one["rows"] for one in done)
+                left = [rows for rows in _round_robin(asked.rows, asked.count) if not _had(per_rows, rows)]
+                for rows in left:
+                    with machine.watch() as seen:
+                        found = judge.compare(rows, steps[rows], seed=len(done))
+                    done.append({"rows": rows, **found, **_seen(seen)})
+                    write_atomic(path, json.dumps(results, indent=1) + "\n")
+                    print(_line(group, done[-1], len(done)), flush=True)
+        finally:
+            judge.close()
+    show(results)
+
+
+def _steps(
+    judge: Native | Contract, results: dict[str, Any], path: Path, asked: argparse.Namespace, rows: int
+) -> int:
+    if asked.what == "aa":
+        return 0
+    key = f"{asked.judge} {asked.mode} {asked.what} {rows}"
+    if key not in results["planted"]:
+        results["planted"][key] = find_steps(judge, rows, SLOWER[asked.what])
+        write_atomic(path, json.dumps(results, indent=1) + "\n")
+    found = results["planted"][key]
+    print(f"{key} rows: {found['steps']} steps are {found['slowdown']:.2%} slower", flush=True)
+    return int(found["steps"])
+
+
+def _round_robin(rows: list[int], count: int) -> list[int]:
+    return [rows[index % len(rows)] for index in range(count)]
+
+
+def _had(left: Counter[int], rows: int) -> bool:
+    """Whether one comparison at `rows` is there already; counts it off."""
+    left[rows] -= 1
+    return left[rows] >= 0
+
+
+def _seen(conditions: machine.Conditions) -> dict[str, Any]:
+    seen = conditions.as_dict()
+    return {name: seen.get(name) for name in ("wall_s", "load_before", "steal", "busy", "pressure")}
+
+
+def _line(group: str, found: Mapping[str, Any], number: int) -> str:
+    outcome = found["comparison"] or found["status"]
+    ratio = "" if found.get("ratio") is None else f" {found['ratio']:.4f} {_interval(found['interval'])}"
+    steal = "" if found["steal"] is None else f", steal {found['steal']:.1%}"
+    return f"{group} {number}: {found['rows']} rows {outcome}{ratio} in {found['wall_s']:.1f} s{steal}"
+
+
+def _interval(interval: list[float]) -> str:
+    return f"[{interval[0]:.4f}, {interval[1]:.4f}]"
+
+
+def show(results: Mapping[str, Any]) -> None:
+    """Counts by group, and whether they keep the limits so far."""
+    for group, done in results["comparisons"].items():
+        counts = Counter(one["comparison"] or one["status"] for one in done)
+        print(f"\n{group}: {len(done)} comparisons: {dict(counts.most_common())}")
+        for text, held in _limits(group, done):
+            print(f"  {'kept' if held else 'BROKEN'}: {text}")
+        for name in ("steal", "busy"):
+            known = [one[name] for one in done if one.get(name) is not None]
+            if known:
+                print(f"  {name}: median {statistics.median(known):.1%}, most {max(known):.1%}")
+
+
+def _limits(group: str, done: list[dict[str, Any]]) -> Iterator[tuple[str, bool]]:
+    counts = Counter(one["comparison"] or one["status"] for one in done)
+    total = len(done)
+    if " aa " in group:
+        wrong = counts["faster"] + counts["slower"]
+        yield f"{wrong} of {total} faster or slower (at most 10 of 200)", wrong <= max(total / 20, 1)
+        if group.endswith("idle"):
+            unsure = counts["ambiguous"] + counts["noisy"]
+            yield f"{unsure} of {total} ambiguous or noisy (at most a fifth)", unsure <= total / 5
+    elif " slower3 " in group:
+        for rows in sorted({one["rows"] for one in done}):
+            own = [one["comparison"] for one in done if one["rows"] == rows]
+            found = own.count("slower")
+            yield f"{found} of {len(own)} found at {rows} rows (at least 45 of 50)", found >= 0.9 * len(own)
+    else:
+        wrong = counts["faster"]
+        yield f"{wrong} of {total} of the wrong sign (at most 4 of 200)", wrong <= max(total / 50, 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--what", choices=sorted(COUNTS), default="aa")
+    parser.add_argument("--rows", type=int, nargs="+", default=list(ROWS))
+    parser.add_argument(
+        "--count", type=int, help="comparisons in all; 200 for aa and slower1, 50 for slower3"
+    )
+    parser.add_argument("--judge", choices=["confirm", "race", "contract"], default="confirm")
+    parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.COLD)
+    parser.add_argument("--budget", type=float, default=1.0, help="measuring seconds of a comparison")
+    parser.add_argument("--busy", action="store_true", help="keep one core busy meanwhile")
+    parser.add_argument("--json", type=Path, default=_RESULTS)
+    parser.add_argument("--summary", action="store_true", help="only show what is in the file of results")
+    asked = parser.parse_args()
+    asked.count = COUNTS[asked.what] if asked.count is None else asked.count
+    if asked.summary:
+        show(load_results(asked.json))
+    else:
+        run(asked)
+
+
+if __name__ == "__main__":
+    main()
