@@ -23,11 +23,14 @@ LEAST = 5
 #: Idle is who uses less than this of a window, and this much beside: waking up to look at a queue or a clock.
 _SHARE = 0.05
 _SLACK_S = 0.0005
-#: A window that was used is held against the candidate when most of them were.
+#: Windows that were used are held against the candidate when most of them were; or some of them, when all of
+#: them together were used as much.
 _MOST = 0.7
+_SOME = 0.3
 #: Clocks disagree where they are apart by this part of a block, and this much for messages and waking up.
 _CLOCK_SHARE = 0.1
 _CLOCK_SLACK_S = 0.002
+_CLOCK_DELAYS = 3.0
 _CLOCK_MOST = 0.8
 #: Whoever is quiet uses less than this in a look; looks are so long.
 _QUIET_S = 0.0001
@@ -82,15 +85,16 @@ def accusation(candidate: Conduct, baseline: Conduct, *, grace_s: float) -> str 
 def burning(candidate: Conduct, baseline: Conduct) -> str | None:
     """Whether the candidate used the processor while the baseline was timed."""
     windows = candidate.windows
-    if not _mostly([one.used for one in windows], _MOST):
-        return None
-    mine, theirs = _median_of(windows), _median_of(baseline.windows)
-    if mine.cpu_s < 3.0 * theirs.cpu_s:
+    used = [one.used for one in windows]
+    mine, theirs = _mean_of(windows), _mean_of(baseline.windows)
+    # On a busy machine it is not let run in every window, so what it used in all of them counts as well.
+    now_and_then = _mostly(used, _SOME) and mine.cpu_s > _SHARE * mine.wall_s
+    if not (_mostly(used, _MOST) or now_and_then) or mine.cpu_s < 3.0 * theirs.cpu_s:
         return None
     return (
         f"its processes used {mine.cpu_s * 1e3:.3g} ms of processor time in each {mine.wall_s * 1e3:.3g} ms "
-        f"in which only the baseline had work ({theirs.cpu_s * 1e3:.2g} ms the other way round): it slows "
-        f"the baseline down"
+        f"(on average) in which only the baseline had work ({theirs.cpu_s * 1e3:.2g} ms the other way "
+        f"round): it slows the baseline down"
     )
 
 
@@ -108,15 +112,18 @@ def restless(candidate: Conduct, baseline: Conduct, grace_s: float) -> str | Non
 
 
 def clocks(candidate: Conduct, baseline: Conduct) -> str | None:
-    """Whether the candidate's own clock tells less time than passed here, nearly always, and only its own."""
+    """Whether the candidate's own clock tells less time than passed here, nearly always, and only its own.
+
+    Between asking and answering lies what a message takes, longer on a busy machine; the baseline's blocks
+    tell how long, so that only what is missing beyond that is held against the candidate.
+    """
+    usual = _median([wall - own for wall, own in baseline.seen]) or 0.0
 
     def favoured(seen: Seen) -> bool:
         wall, own = seen
-        return wall - own > _CLOCK_SHARE * wall + _CLOCK_SLACK_S
+        return wall - own > _CLOCK_SHARE * wall + _CLOCK_SLACK_S + _CLOCK_DELAYS * max(usual, 0.0)
 
     if not _mostly([favoured(one) for one in candidate.seen], _CLOCK_MOST):
-        return None
-    if sum(favoured(one) for one in baseline.seen) > 0.2 * len(baseline.seen):
         return None
     share = _median([own / wall for wall, own in candidate.seen if wall > 0]) or 0.0
     return f"its clock saw {max(share, 0.0):.0%} of the time that passed here while it ran alone"
@@ -151,6 +158,14 @@ def _median_of(windows: Sequence[Window]) -> Window:
         return Window(0.0, 0.0)
     return Window(
         float(np.median([one.wall_s for one in windows])), float(np.median([one.cpu_s for one in windows]))
+    )
+
+
+def _mean_of(windows: Sequence[Window]) -> Window:
+    if not windows:
+        return Window(0.0, 0.0)
+    return Window(
+        float(np.mean([one.wall_s for one in windows])), float(np.mean([one.cpu_s for one in windows]))
     )
 
 

@@ -7,11 +7,13 @@ being computed then shows. Outputs are copied at once; they are judged when nobo
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from kernelwright.referee._oracle import same_bits
 from kernelwright.referee._verdict import Status
 from kernelwright.referee.contract._diagnosis import Earlier
 from kernelwright.referee.contract._diagnosis import Fault
@@ -27,6 +29,8 @@ from kernelwright.referee.contract._stage import Taken
 #: Calls looked at in a block beside the last one, and how many bytes of outputs all of them may have.
 _CALLS = 3
 _BYTES = 64 << 20
+#: Outputs that are kept to recognise one that comes again: so many, of so many bytes at most.
+_REMEMBERED, _REMEMBERED_BYTES = 32, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class Looks:
         self._mutates = mutates
         self._calls = 0 if only_last else max(0, min(_CALLS, _BYTES // max(output_bytes, 1) - 1))
         self._open: list[Look] = []
+        self._outputs: deque[tuple[str, tuple[Tensor | None, ...]]] = deque(maxlen=_REMEMBERED)
         self.judged = 0
 
     def take(self, order: Sequence[int]) -> None:
@@ -106,47 +111,67 @@ class Looks:
     def judge(self) -> tuple[Fault, Look] | None:
         """Judge what was taken; the first fault with its call, or None."""
         looks, self._open = self._open, []
-        for look in looks:
-            fault = self._fault(look, [other for other in looks if other is not look])
-            if fault is not None:
-                return fault, look
+        made = [None if look.changed else self.expected(look.inputs) for look in looks]
+        for index, look in enumerate(looks):
+            fault = self._fault(look, made[index])
+            if fault is None:
+                self._remember(look)
+            else:
+                others = [(one.call, want) for one, want in zip(looks, made, strict=True) if one is not look]
+                for one in looks:
+                    if one is not look:
+                        self._remember(one)
+                return self._named(fault, look, made[index], others), look
         return None
+
+    def _remember(self, look: Look) -> None:
+        if sum(one.nbytes for one in look.taken.tensors if one is not None) <= _REMEMBERED_BYTES:
+            self._outputs.append(
+                (f"another timed call (number {look.call} of its block)", look.taken.tensors)
+            )
 
     def expected(self, inputs: Sequence[Tensor]) -> Made | None:
         """What has to come of a call with these inputs; None where the reference does not take them."""
         made = self._reference.answer(self._workload, self._slots.arguments[0], inputs)
         return None if isinstance(made, Refusal) else made
 
-    def _fault(self, look: Look, others: Sequence[Look]) -> Fault | None:
+    def _fault(self, look: Look, made: Made | None) -> Fault | None:
         if look.changed:
             return Fault(Status.WRONG, f"{look.changed} in a timed call")
-        made = self.expected(look.inputs)
         if made is None:
             return None
         fault = output_fault(made.expected, look.taken, look.after)
-        if fault is None:
-            self.judged += 1
-            return None
-        earlier = self._earlier(look, others)
-        named = list(zip(self._names(), look.inputs, strict=False))
+        self.judged += fault is None
+        return fault
+
+    def _named(
+        self, fault: Fault, look: Look, made: Made | None, others: Sequence[tuple[int, Made | None]]
+    ) -> Fault:
+        """The same fault, with what the output was perhaps mistaken for."""
+        if made is None:
+            return fault
+        count = len(look.taken.tensors)
+        earlier: list[list[Earlier]] = [[] for _ in range(count)]
+        known = [(f"call {call} of the same block", other) for call, other in others]
+        if look.before is not None:
+            known.insert(0, ("a call with what these places held before", self.expected(look.before)))
+        for said, other in known:
+            for index, leaf in enumerate(other.expected.leaves[:count] if other is not None else ()):
+                earlier[index].append(Earlier(said, leaf.rule.peer.reshape(leaf.rule.shape), leaf.rule))
+        for said, tensors in self._outputs:
+            for index, (got, was) in enumerate(zip(look.taken.tensors, tensors, strict=False)):
+                # Equal to the last bit though given other inputs; less than that proves nothing, since
+                # contents have much in common.
+                if got is not None and was is not None and _equal_bits(got, was):
+                    earlier[index].insert(0, Earlier(said, was, None))
+        named = [(f"argument {index}", tensor) for index, tensor in enumerate(look.inputs)]
         return output_fault(made.expected, look.taken, look.after, inputs=named, earlier=earlier) or fault
 
-    def _names(self) -> tuple[str, ...]:
-        return tuple(f"argument {index}" for index in range(len(nodes_of(self._slots.arguments[0]))))
 
-    def _earlier(self, look: Look, others: Sequence[Look]) -> list[list[Earlier]]:
-        """For each output tensor, what it may have been mistaken for."""
-        count = len(look.taken.tensors)
-        found: list[list[Earlier]] = [[] for _ in range(count)]
-        if look.before is not None and (made := self.expected(look.before)) is not None:
-            for index, leaf in enumerate(made.expected.leaves[:count]):
-                peer = leaf.rule.peer.reshape(leaf.rule.shape)
-                found[index].append(Earlier("a call with what these places held before", peer, leaf.rule))
-        for other in others:
-            for index, tensor in enumerate(other.taken.tensors[:count]):
-                if tensor is not None:
-                    found[index].append(Earlier(f"call {other.call} of the same block", tensor, None))
-        return found
+def _equal_bits(one: Tensor, other: Tensor) -> bool:
+    if (one.shape, one.dtype) != (other.shape, other.dtype):
+        return False
+    return same_bits(one.contiguous(), other.contiguous())
 
 
 def output_fault(

@@ -61,7 +61,10 @@ _LOOKED = 0.5
 _LOOK_SHARE = 0.25
 #: Empty blocks of the baseline that tell what messages take.
 _OVERHEADS = 30
-_TRIES = 4
+#: Blocks that tell how long a call takes, before there is a plan.
+_TRIES = 6
+_ROUGH_NS = 2_000_000
+_ROUGH_CALLS = 256
 _LAST_LOOKS = 3
 
 
@@ -341,18 +344,21 @@ class Pair:
         return Side(name, performer, slots, plan, call_ns=call_ns)
 
     def _rough(self, performer: Performer, slots: Slots) -> float:
-        """About how many nanoseconds a call takes: of longer and longer blocks, the last one's."""
+        """About how many nanoseconds a call takes: the least in blocks that get longer.
+
+        One block alone may have met another process; the least of several has not.
+        """
         calls = 1
         best = math.inf
-        for _ in range(_TRIES):
+        for tried in range(_TRIES):
             if self._ground.mutates:
                 slots.restore()
                 calls = min(calls, len(slots))
             # The message is part of it; for a first idea, that does not matter.
             best = min(best, performer.batch(slots.order(calls), keep=1).wall_ns / calls)
-            if best * calls > 2e6:
+            if (best * calls > _ROUGH_NS and tried >= 2) or best > 20 * _ROUGH_NS:
                 break
-            calls = max(calls + 1, min(256, int(2e6 / best)))
+            calls = max(calls, min(_ROUGH_CALLS, int(_ROUGH_NS / best)))
         return best
 
     def _finish(self) -> None:
