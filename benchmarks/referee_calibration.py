@@ -215,7 +215,8 @@ class Native:
             budget_s=budget,
             seed=seed,
         )
-        return record({**result.contests, **result.verdicts}["candidate"])
+        found: Contest | Verdict | None = result.contests.get("candidate")
+        return record(found or result.verdicts["candidate"])
 
     def describe_slowdown(self, rows: int, steps: int) -> dict[str, Any]:
         base, slower = self._planted.plain_ns([0, steps], rows)
