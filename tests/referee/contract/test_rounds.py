@@ -103,7 +103,7 @@ class TestProcesses:
     def test_more_follow_where_they_have_not_decided_but_not_without_end(self) -> None:
         series = Series()
         for process in range(3):
-            rounds(20, (0.95, 1.0, 1.1)[process], noise=0.01, process=process, series=series)
+            rounds(20, (0.97, 1.0, 1.1)[process], noise=0.01, process=process, series=series)
         assert next_process(series, RULE, 3) is None
         for process in range(3, 3 + MORE_PROCESSES):
             rounds(20, 1.0 + 0.05 * (process % 2), noise=0.01, process=process, series=series)

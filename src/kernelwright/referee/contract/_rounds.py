@@ -30,6 +30,8 @@ LEAST_ROUNDS = 8
 BLOCK_NS = 10_000_000
 #: Processes that may follow the planned ones when these have not decided.
 MORE_PROCESSES = 2
+#: Clearly slower is what is slower than this.
+_BETWEEN_PROCESSES = 0.9
 
 
 @dataclass
@@ -132,11 +134,16 @@ def stop_process(series: Series, rule: Rule, *, spent_s: float, budget_s: float)
 
 
 def clearly_slower(series: Series, rule: Rule) -> bool:
-    """Whether the candidate need not be measured on: see `_stopping.bail_out`, with the baseline to beat."""
+    """Whether the candidate need not be measured on: see `_stopping.bail_out`, with the baseline to beat.
+
+    By more than processes are known to differ among themselves, since one may have to stand for all.
+    """
     if len(series) < MIN_PAIRS:
         return False
     baseline, candidate = series.paired()
-    return bail_out(baseline, candidate, best=1.0, minimum_effect=rule.minimum_effect, seed=rule.seed)
+    return bail_out(
+        baseline, candidate, best=_BETWEEN_PROCESSES, minimum_effect=rule.minimum_effect, seed=rule.seed
+    )
 
 
 def next_process(series: Series, rule: Rule, planned: int) -> str | None:
