@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -329,13 +330,19 @@ def test_a_scratch_folder_in_shared_memory_works(ask, tmp_path_factory):
         subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
-def test_the_network_and_the_sockets_of_services_are_out_of_reach(ask):
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = server.getsockname()
-        answers = ask(f"socket.create_connection({address!r}, 1.0)", "os.listdir('/run')")
-    assert answers == ["OSError", []]
+def test_the_network_and_the_sockets_of_services_are_out_of_reach(ask, place):
+    path = f"{place}/home/a service"
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as service:
+        service.bind(path)
+        service.listen()
+        Path(path).chmod(0o777)
+        answers = ask(
+            f"socket.create_connection({server.getsockname()!r}, 1.0)",
+            f"socket.socket(socket.AF_UNIX).connect({path!r})",
+            "os.listdir('/run')",
+        )
+        socket.socket(socket.AF_UNIX).connect(path)
+    assert answers == ["OSError", "PermissionError", []]
 
 
 def test_descriptors_are_its_own(ask):

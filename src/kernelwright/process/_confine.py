@@ -98,6 +98,7 @@ class Confinement:
             self.identity = POWERLESS
             reason = f"another user could not read {self.closed}; it runs as root, without capabilities"
             self.miss(reason, "user")
+        self.sockets = _mounts.sockets()
         self.uid = stranger(os.getpid()) if self.identity == STRANGER else self.starter
         self._give_scratch()
         # Nobody of the same user may trace this process or what it forks.

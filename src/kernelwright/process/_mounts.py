@@ -13,7 +13,7 @@ else:
     import _kernel
 
 SHARED = "/dev/shm"
-SERVICES = "/run"  # where sockets of services lie, to which no network namespace closes the way
+SERVICES = "/run"  # where most services have their sockets
 SHARED_BYTES = 1 << 30
 
 _FLAGS = {
@@ -42,7 +42,7 @@ def build(box: Confinement) -> None:
     needed = [box.scratch, *(path for path in box.readable if any(below(path, it) for it in covered))]
     held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in dict.fromkeys(needed)}
     shared = box.attempt(f"a {SHARED} of its own", lambda: cover_shared(box.memory_bytes), "mount_namespace")
-    for path in box.hidden:
+    for path in (*box.hidden, *box.sockets):
         box.attempt(f"hiding {path}", lambda path=path: hide(path), "mount_namespace")  # type: ignore[misc]
     if os.path.isdir(SERVICES):
         box.attempt(f"an empty {SERVICES}", lambda: cover(SERVICES), "mount_namespace")
@@ -62,6 +62,20 @@ def build(box: Confinement) -> None:
 def below(path: str, folder: str) -> bool:
     """Whether a path is in a folder, links followed."""
     return os.path.realpath(path).startswith(folder + "/")
+
+
+def sockets() -> list[str]:
+    """Where somebody listens: no network namespace closes the way to a socket that is a file."""
+    found = []
+    try:
+        with open("/proc/net/unix", errors="surrogateescape") as stream:
+            for line in stream:
+                path = line.rstrip("\n").split(None, 7)[7:]
+                if path and path[0].startswith("/") and os.path.lexists(path[0]):
+                    found.append(path[0])
+    except OSError:
+        pass
+    return [path for path in dict.fromkeys(found) if not below(path, SERVICES)]
 
 
 def cover_shared(memory_bytes: int | None) -> None:

@@ -111,15 +111,19 @@ class Supervised:
 
     def started(self) -> int | None:
         """The process id of the program, once it has been started; None when it could not be."""
-        self._started.wait(_SUPERVISOR_PATIENCE_S)
+        self._started.wait(self._patience_s())
         return self._said.pid
 
     def guards(self) -> dict[str, str] | None:
         """What confines the program, once it is about to run; None without a sandbox."""
         if not self._confined:
             return None
-        self._guarded.wait(_SUPERVISOR_PATIENCE_S)
+        self._guarded.wait(self._patience_s())
         return self._said.guards
+
+    def _patience_s(self) -> float:
+        """How long a supervisor may take to say something; a template has to be ready first."""
+        return _SUPERVISOR_PATIENCE_S if self._born else _TEMPLATE_PATIENCE_S
 
     def cpu_ns(self) -> int:
         """Processor time of all processes of the work so far, ended ones as far as the system remembers."""
