@@ -6,9 +6,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from collections.abc import Sequence
 
 from kernelwright.referee._verdict import Status
 from kernelwright.referee.contract import _tree as tree
+from kernelwright.referee.contract._diagnosis import Earlier
 from kernelwright.referee.contract._diagnosis import Fault
 from kernelwright.referee.contract._facts import CallResult
 from kernelwright.referee.contract._facts import Node
@@ -39,27 +41,32 @@ def burst(
     budget_s: float,
 ) -> Fault | None:
     """Call a few sets of arguments in random order; the fault of one of the calls looked at, or None."""
-    made = [_make(reference, facts, draw.getrandbits(48)) for _ in range(_SLOTS)]
-    slots = [one for one in made if not isinstance(one, Refusal)]
+    made = [_make(reference, facts, draw.getrandbits(48)) for _ in range(2 * _SLOTS)]
+    usable = [one for one in made if not isinstance(one, Refusal)]
+    if len(usable) < 2:
+        return None
+    first, second = usable[: len(usable) // 2], usable[len(usable) // 2 :][: len(usable) // 2]
     board = performer.board
     mark = board.mark()
     try:
-        placed = [_placed(performer, one) for one in slots]
+        placed = [_placed(performer, one) for one in first]
         performer.arrange([(nodes, {}) for nodes in placed], threads=threads)
         began = time.monotonic()
-        performer.batch(list(range(len(slots))))
-        each = (time.monotonic() - began) / len(slots)
+        performer.batch(list(range(len(placed))))
+        each = (time.monotonic() - began) / len(placed)
         count = max(_LEAST, min(_MOST, int(budget_s / max(each, 1e-6))))
-        order = [draw.randrange(len(slots)) for _ in range(count)]
-        keep = max(_JUDGED, min(count, _KEPT_BYTES // max(slots[0].expected.nbytes, 1)))
-        keep = min(keep, count)
+        order = [draw.randrange(len(placed)) for _ in range(count)]
+        keep = min(count, max(_JUDGED, _KEPT_BYTES // max(second[0].expected.nbytes, 1)))
+        # The same argument objects, at the same addresses, with other contents than in the batch before.
+        for nodes, one in zip(placed, second, strict=True):
+            for node, tensor in zip(_tensors(nodes), one.tensors, strict=True):
+                board.rewrite(node, tensor)
         performer.batch(order, keep=keep)
-        count_calls(count)
+        count_calls(count + len(placed))
         judged = sorted({count - 1, *draw.sample(range(count - keep, count), min(_JUDGED, keep))})
-        room = 65536 + 2 * len(judged) * slots[0].expected.nbytes
+        room = 65536 + 2 * len(judged) * second[0].expected.nbytes
         for index, taken in zip(judged, performer.collect(judged, room=room), strict=True):
             slot = order[index]
-            nodes = [node for one in placed[slot] for node in tree.tensors_of(one)]
             result = CallResult(
                 value=taken.value,
                 tensors=taken.tensors,
@@ -70,13 +77,37 @@ def burst(
                 seconds=0.0,
             )
             terms = Terms(facts.parameters, shares=True, share="the same shapes")
-            fault = judge_call(slots[slot], result, board, nodes, terms, history)
+            others = [one for one in usable if one is not second[slot]]
+            fault = judge_call(
+                second[slot], result, board, _tensors(placed[slot]), terms, _Others(history, others)
+            )
             if fault is not None:
                 return _told(fault, facts, index, count)
         performer.drop()
         return None
     finally:
         board.release(mark)
+
+
+class _Others:
+    """Outputs of earlier calls, and what the other sets of arguments would have given."""
+
+    def __init__(self, history: History, others: Sequence[Made]) -> None:
+        self._history = history
+        self._others = others
+
+    def earlier(self, index: int) -> list[Earlier]:
+        """See `History.earlier`."""
+        expected = [
+            Earlier("a call with other contents", rule.peer, rule)
+            for one in self._others
+            for rule in [one.expected.leaves[index].rule]
+        ]
+        return [*expected, *self._history.earlier(index)]
+
+
+def _tensors(nodes: Sequence[Node]) -> list[Node]:
+    return [node for one in nodes for node in tree.tensors_of(one)]
 
 
 def _make(reference: Reference, facts: WorkloadFacts, seed: int) -> Made | Refusal:

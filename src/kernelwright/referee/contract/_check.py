@@ -9,7 +9,6 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from dataclasses import field
 from typing import Any
 
 import torch
@@ -27,6 +26,7 @@ from kernelwright.referee.contract._diagnosis import Fault
 from kernelwright.referee.contract._facts import CallResult
 from kernelwright.referee.contract._facts import Node
 from kernelwright.referee.contract._facts import PerformerFailure
+from kernelwright.referee.contract._findings import Findings
 from kernelwright.referee.contract._history import History
 from kernelwright.referee.contract._judgement import differing
 from kernelwright.referee.contract._judgement import judge_call
@@ -41,9 +41,6 @@ _SETTLE_MS = 2.0
 _WATCH_S = 0.03
 #: Outputs of so many calls ago are looked at again, where they are not larger than this.
 _RECOPY_AGO, _RECOPY_BYTES = 3, 16 << 20
-#: Runs of a reference that differ more than this are no rounding: it draws numbers of its own.
-_RANDOM_L2 = 1e-3
-_LISTED = 12
 _PARALLEL_BYTES = 8 << 20
 
 
@@ -56,46 +53,20 @@ class _Place:
     signature: tuple[Any, ...]
 
 
-@dataclass
-class Findings:
-    """What a check has seen so far; becomes the evidence."""
-
-    cases: int = 0
-    calls: int = 0
-    refused: list[str] = field(default_factory=list)
-    reference_refused: list[str] = field(default_factory=list)
-    not_checked: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    operators: tuple[str, ...] = ()
-    precision: dict[str, str] = field(default_factory=dict)
-    gradient: bool = False
-
-    def evidence(self) -> dict[str, Any]:
-        """As it stands in a verdict."""
-        return {
-            "cases": self.cases,
-            "calls": self.calls,
-            "refused": self.refused,
-            "reference_refused": self.reference_refused,
-            "not_checked": _shortened(self.not_checked),
-            "notes": list(dict.fromkeys(self.notes)),
-            "operators": list(self.operators),
-            "oracle": self.precision,
-            "gradient": "judged" if self.gradient else "not part of the contract",
-        }
-
-
 class CheckRun:
     """One check of one candidate in one performer.
 
-    `draw` is where all that is secret comes from; `budget_s` how long it may take. Raises UsageError and
-    RefereeError for what is wrong with the reference; never for what the candidate does.
+    `workloads` are what `describe` said, with its `findings`; `draw` is where all that is secret comes from;
+    `budget_s` is how long it may take. Raises UsageError and RefereeError for what is wrong with the
+    reference; never for what the candidate does.
     """
 
     def __init__(
         self,
         reference: Reference,
         performer: Performer,
+        workloads: Sequence[WorkloadFacts],
+        findings: Findings,
         *,
         draw: random.Random,
         threads: int,
@@ -112,11 +83,12 @@ class CheckRun:
         self._places: dict[tuple[str, tuple[Any, ...]], _Place] = {}
         self._known: dict[str, tuple[CaseCall, Made, CallResult]] = {}
         self._pace: dict[str, float] = {}
-        self.findings = Findings()
+        self._workloads = workloads
+        self.findings = findings
 
     def run(self) -> Verdict:
         """Make the calls and judge them."""
-        workloads = self.describe()
+        workloads = self._workloads
         calls = plan(
             workloads,
             nonfinite=self._reference.contract.nonfinite,
@@ -134,45 +106,8 @@ class CheckRun:
             fault = _of_failure(failure, "")
         return self._verdict(fault)
 
-    def describe(self) -> list[WorkloadFacts]:
-        """All workloads, as far as time allows; a random reference is no contract."""
-        contract = self._reference.contract
-        found: list[WorkloadFacts] = []
-        for name in contract.workloads:
-            if found and self._clock() > self._deadline - 0.7 * self._left_at_start():
-                self.findings.not_checked.append(f"workload {name} (out of time)")
-                continue
-            seeds = (self._draw.getrandbits(48), self._draw.getrandbits(48))
-            facts = self._reference.describe(name, seeds)
-            if facts.repeats > _RANDOM_L2:
-                raise UsageError(
-                    f"{contract.path}: the reference gives another result each time for the same inputs of "
-                    f"workload {name!r} (relative L2 {facts.repeats:.2g}); draw in get_inputs(), compute in "
-                    f"the reference"
-                )
-            self._note_facts(facts)
-            found.append(facts)
-        return found
-
-    def _left_at_start(self) -> float:
+    def _left(self) -> float:
         return max(self._deadline - self._clock(), 0.0)
-
-    def _note_facts(self, facts: WorkloadFacts) -> None:
-        findings = self.findings
-        findings.precision[facts.name] = facts.precision
-        findings.gradient |= facts.gradient
-        if facts.fixed:
-            findings.notes.append(
-                f"{facts.name}: get_inputs() returns the same under every seed; elements were changed here"
-            )
-        if facts.repeats:
-            findings.notes.append(f"{facts.name}: the reference itself differs from run to run")
-        if not facts.groups:
-            findings.not_checked.append(f"{facts.name}: other numbers of rows (the reference takes none)")
-        if facts.precision != "fp64":
-            findings.notes.append(
-                f"{facts.name}: the reference does not run in fp64; oracle {facts.precision}"
-            )
 
     def _all(self, calls: Sequence[CaseCall], facts: dict[str, WorkloadFacts]) -> Fault | None:
         burned = False
@@ -400,7 +335,7 @@ class CheckRun:
             threads=self._threads,
             history=self._history,
             count_calls=self._count_calls,
-            budget_s=min(0.3, 0.1 * self._left_at_start()),
+            budget_s=min(0.3, 0.1 * self._left()),
         )
 
     def _count_calls(self, calls: int) -> None:
@@ -462,9 +397,3 @@ def _of_failure(failure: PerformerFailure, title: str) -> Fault:
     if failure.act is not None and failure.act.deceives:
         return Fault(Status.CHEATED, f"{before}the candidate {failure.act.said}; {failure.reason}")
     return Fault(failure.status, f"{before}{failure.reason}")
-
-
-def _shortened(items: Sequence[str]) -> list[str]:
-    if len(items) <= _LISTED:
-        return list(items)
-    return [*items[:_LISTED], f"and {len(items) - _LISTED} more"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
 import secrets
 import shutil
@@ -32,12 +33,21 @@ from kernelwright.referee.contract._facts import Candidate
 from kernelwright.referee.contract._facts import Deadlines
 from kernelwright.referee.contract._facts import Node
 from kernelwright.referee.contract._facts import PerformerFailure
+from kernelwright.referee.contract._findings import describe
+from kernelwright.referee.contract._findings import Findings
 from kernelwright.referee.contract._integrity import changed
 from kernelwright.referee.contract._integrity import fingerprint
 from kernelwright.referee.contract._reference import Reference
 from kernelwright.referee.contract._stage import Performer
 
 _LIFE_S = 24 * 3600.0
+#: The largest file that a candidate may write: beyond what compilers leave, far below a disk.
+_FILE_BYTES = 1 << 30
+#: Memory that a candidate may take, without and for each byte of its largest call.
+_MEMORY_BYTES, _MEMORY_FACTOR = 8 << 30, 16
+#: The variables that a candidate gets: those of compilers, loaders and mathematical libraries.
+_VARIABLES = ("PATH", "LANG", "TZ", "CC", "CXX", "CXXFLAGS", "LD_LIBRARY_PATH", "LD_PRELOAD", "CPATH")
+_PREFIXES = ("LC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCH_", "ATEN_")
 
 
 @dataclass(frozen=True)
@@ -140,11 +150,16 @@ class ContractJudge:
             Candidate(target.package, target.op, path=tuple(target.path)),
             template=self.template,
             deadlines=self.deadlines,
-            limits=Limits(wall_s=_LIFE_S, memory_bytes=default_memory_bytes()),
+            limits=Limits(wall_s=_LIFE_S, memory_bytes=default_memory_bytes(), file_bytes=_FILE_BYTES),
+            env=candidate_environment(),
             sandbox=sandbox,
             watched={"the baseline": target.baseline.absolute(), **options.pop("watched", {})},
             **options,
         )
+
+    def _memory_bytes(self) -> int:
+        """What the candidate may take: many times what its largest call needs, if the machine has it."""
+        return min(default_memory_bytes(), _MEMORY_BYTES + _MEMORY_FACTOR * self.reference.largest_bytes)
 
     def load(self, performer: Performer, *, threads: int | None = None) -> None:
         """Load the candidate; one that is a class is made as the reference's Model is. PerformerFailure."""
@@ -164,7 +179,10 @@ class ContractJudge:
     def check(self, *, budget_s: float | None = None) -> Verdict:
         """Whether the candidate is right. Raises UsageError and RefereeError for what is wrong elsewhere."""
         before = fingerprint(self.target.baseline)
+        budget_s = self.budget_s if budget_s is None else budget_s
         evidence: dict[str, Any] = {"seed": self.seed, "threads": self.threads, **self._tolerances()}
+        findings = Findings()
+        workloads = describe(self.reference, findings, draw=self.draw, budget_s=budget_s)
         with self.candidate() as performer:
             try:
                 self.load(performer)
@@ -174,9 +192,11 @@ class ContractJudge:
                 run = CheckRun(
                     self.reference,
                     performer,
+                    workloads,
+                    findings,
                     draw=self.draw,
                     threads=self.threads,
-                    budget_s=self.budget_s if budget_s is None else budget_s,
+                    budget_s=budget_s,
                 )
                 verdict = run.run()
             evidence["guards"] = _guards(performer)
@@ -212,7 +232,15 @@ class ContractJudge:
             acts.insert(0, failure.act)
         if acts:
             return Verdict(Status.CHEATED, f"the candidate {acts[0].said}; {failure.reason}")
-        return Verdict(failure.status, failure.reason)
+        when = "" if failure.raised is not None else "while it was imported: "
+        return Verdict(failure.status, when + failure.reason)
+
+
+def candidate_environment() -> dict[str, str]:
+    """What a candidate sees of this process's environment."""
+    return {
+        name: value for name, value in os.environ.items() if name in _VARIABLES or name.startswith(_PREFIXES)
+    }
 
 
 def _guards(performer: Performer) -> Mapping[str, str]:

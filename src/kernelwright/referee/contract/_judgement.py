@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,15 +12,22 @@ from torch import Tensor
 from kernelwright.referee._oracle import INTEGERS
 from kernelwright.referee._verdict import Status
 from kernelwright.referee.contract._board import Board
+from kernelwright.referee.contract._diagnosis import Earlier
 from kernelwright.referee.contract._diagnosis import Fault
 from kernelwright.referee.contract._facts import CallResult
 from kernelwright.referee.contract._facts import Node
 from kernelwright.referee.contract._facts import TensorFact
-from kernelwright.referee.contract._history import History
 from kernelwright.referee.contract._reference import Made
 
 #: Tensors of more bytes than this are only compared bit by bit.
 _NAMED = 1 << 26
+
+
+class Past(Protocol):
+    """Who knows what was returned earlier; see `History`."""
+
+    def earlier(self, index: int) -> list[Earlier]:
+        """The outputs of earlier calls at one place of the output, likeliest first."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class Terms:
 
 
 def judge_call(
-    made: Made, result: CallResult, board: Board, nodes: Sequence[Node], terms: Terms, history: History
+    made: Made, result: CallResult, board: Board, nodes: Sequence[Node], terms: Terms, history: Past
 ) -> Fault | None:
     """The first fault of a call. `nodes` are its tensors in the performer's board, as they are now."""
     expected = made.expected
@@ -131,7 +139,7 @@ def _shared_with(fact: TensorFact, made: Made, terms: Terms) -> str | None:
     return None
 
 
-def _numbers(made: Made, result: CallResult, terms: Terms, history: History) -> Fault | None:
+def _numbers(made: Made, result: CallResult, terms: Terms, history: Past) -> Fault | None:
     inputs = [(name, tensor) for name, tensor in zip(terms.names, made.tensors, strict=True)]
     for index, (leaf, got) in enumerate(zip(made.expected.leaves, result.tensors, strict=False)):
         if got is None:

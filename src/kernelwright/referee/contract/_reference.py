@@ -176,6 +176,11 @@ class Reference(Handle):
             )
         return self._contract
 
+    @property
+    def largest_bytes(self) -> int:
+        """Bytes of inputs and outputs of the largest workload described so far."""
+        return max((facts.nbytes for facts in self._facts.values()), default=0)
+
     def describe(self, workload: str, seeds: tuple[int, int]) -> WorkloadFacts:
         """What a workload is; asked once for each."""
         if workload not in self.contract.workloads:
