@@ -28,7 +28,7 @@ Perform = Callable[..., Performer]
 def failure_of(performer: Performer, **options: Any) -> PerformerFailure:
     """Of one call."""
     with pytest.raises(PerformerFailure) as caught:
-        performer.call([performer.board.put(torch.ones(4))], **options)
+        performer.call([performer.board.put(torch.ones(4), grad="grad_outputs" in options)], **options)
     return caught.value
 
 
@@ -212,12 +212,14 @@ FORGE = """
 
     from candidate import say
 
-    def answer(**said):
+    LARGE = {"t": "tensor", "dtype": "uint8", "shape": [60 << 20], "strides": [1]}
+
+    def answer(said):
         frame = sys._getframe(1)
         while frame is not None:
             message = frame.f_locals.get("message")
             if isinstance(message, dict) and "id" in message:
-                say({"id": message["id"], **said})
+                say({"id": message["id"], **eval(f"dict({said})", {"message": message, "LARGE": LARGE})})
                 return
             frame = frame.f_back
 """
@@ -225,7 +227,7 @@ FORGE = """
 
 def forger(loaded: Perform, said: str) -> Performer:
     """A candidate that finds the judge's question in its callers' frames, and answers it."""
-    act = f"from candidate.forge import answer; answer({said})"
+    act = f"from candidate.forge import answer; answer({said!r})"
     return loaded({"__init__.py": CHANNEL.format(act=act), "forge.py": FORGE})
 
 
@@ -248,12 +250,57 @@ def test_an_answer_given_before_the_call_is_done_is_found_at_the_next_question(l
         ("{'t': 'tensor', 'dtype': 'float32', 'shape': [4], 'strides': [1], 'at': 0}", "outside"),
         ("{'t': 'value', 'v': []}", "node of kind 'value'"),
         ("None", "NoneType"),
+        ("{'t': 'list', 'items': [{**LARGE, 'at': message['at']}] * 4000}", "more bytes than there is room"),
+        ("{'t': 'tensor', 'missing': ''}", "without the gradients"),
     ],
 )
 def test_an_answer_that_means_nothing_is_no_output(loaded: Perform, answer: str, says: str) -> None:
-    failure = failure_of(forger(loaded, f"value={answer}, facts=[{{}}]"))
+    failure = failure_of(forger(loaded, f"value={answer}, facts=[{{}}], gradients=[]"), grad_outputs=[None])
     assert failure.status is Status.CHEATED
     assert says in failure.reason
+
+
+def test_an_output_that_changes_its_form_after_the_return_is_no_confusion(loaded: Perform) -> None:
+    performer = loaded(
+        """
+        import threading
+        import time
+
+        def kernel(x):
+            out = [x + 1, x + 2]
+
+            def shrink():
+                time.sleep(0.02)
+                out.pop()
+
+            threading.Thread(target=shrink).start()
+            return out
+        """
+    )
+    result = performer.call([performer.board.put(torch.ones(4))], settle_ms=300)
+    assert [one is None for one in result.tensors] == [False, False]
+    assert result.settled is not None
+    assert [one is None for one in result.settled] == [False, True]
+    assert [one is None for one in performer.recopy(result.number)] == [False, True]
+
+
+def test_what_the_candidate_writes_over_its_notes_is_no_confusion(loaded: Perform) -> None:
+    performer = loaded(
+        """
+        import ctypes
+        import json
+
+        def kernel(x):
+            with open("/proc/self/maps") as maps:
+                board = next(line for line in maps if "kernelwright-board" in line)
+            notes = [{"act": "opened", "what": "a", "said": "b"}, {"act": "none"}, [], "[" * 3000]
+            text = b"\\xff\\n" + b"\\n".join(json.dumps(one).strip('"').encode() for one in notes)
+            ctypes.memmove(int(board.split("-")[0], 16), text, len(text))
+            return x + 1
+        """
+    )
+    performer.call([performer.board.put(torch.ones(4))])
+    assert [(act.what, act.deceives) for act in performer.acts()] == [("a", False)]
 
 
 def test_a_fork_that_comes_back_does_not_answer_twice(loaded: Perform) -> None:

@@ -144,7 +144,11 @@ class Sensors:
 
     def of_candidate(self, file: str) -> bool:
         """Whether a code file is the candidate's."""
-        return file.startswith(self._own)
+        return file.startswith(self._own) and not file.startswith(self._judge)
+
+    def _of_stranger(self, file: str) -> bool:
+        """Whether a code file is the candidate's and not one of this project, which may be the candidate."""
+        return self.of_candidate(file) and not file.startswith(self._installed[-1])
 
     def acts(self) -> list[dict[str, Any]]:
         """What was noted so far."""
@@ -195,7 +199,7 @@ class Sensors:
         self.after_call()
         for name in self._snapshot.replaced():
             self.note("patched", name, f"replaced {name}")
-        for name in snapshots.planted(self.of_candidate):
+        for name in snapshots.planted(self._of_stranger):
             self.note("patched", name, f"replaced {name}")
         for name, was, now in self._snapshot.settings_changed():
             self.note("state", name, f"left {name} changed from {was} to {now}", deceives=False)
@@ -252,8 +256,8 @@ class Sensors:
                     "looked", name, f"reads the judge's code ({name})", where=self._where(), deceives=False
                 )
             return
-        if name.startswith(self._own):
-            return
+        if name.startswith(self._own) or (f"{os.sep}__pycache__{os.sep}" in name and name[-4:] != ".pyc"):
+            return  # its own, or what compilers like numba keep beside a source
         if name.startswith(self._installed) and not self._importing():
             judge = (
                 "the judge's harness" if name.startswith(self._installed[-1]) else "the installed environment"

@@ -72,6 +72,8 @@ __all__ = [
 
 PERFORMER = Path(__file__).with_name("_performer.py")
 _ROOM = 64 << 20
+#: Of so many calls the number of outputs is known; fewer are kept.
+_REMEMBERED = 16
 
 
 class Performer(Handle):
@@ -112,6 +114,7 @@ class Performer(Handle):
         self._keep_pages = keep_pages
         self._called = False
         self._number = 0
+        self._counts: dict[int, int] = {}
         self._slots: tuple[Arguments, ...] = ()
         self._order: tuple[int, ...] = ()
         self._first = 0
@@ -192,13 +195,13 @@ class Performer(Handle):
             taken = self._taken(answer, at, room)
             settled = gradients = None
             if settle_ms is not None:
-                settled = self._copies(answer.get("settled"), settled_at, room)[1]
+                copies = self._copies(answer.get("settled"), settled_at, room)[1]
+                settled = _as_many(copies, len(taken.tensors))
             if grad_outputs is not None:
-                given = answer.get("gradients")
-                gradients = tuple(
-                    None if node is None else self._copies(node, gradients_at, room)[1][0]
-                    for node in (given if isinstance(given, list) else ())
-                )
+                asked = [one for node in (*args, *(kwargs or {}).values()) for one in tree.tensors_of(node)]
+                wanted = sum(1 for one in asked if one.get("grad"))
+                gradients = self._gradients(answer.get("gradients"), wanted, gradients_at, room)
+        self._counts = {**dict([*self._counts.items()][-_REMEMBERED:]), self._number: len(taken.tensors)}
         return CallResult(
             value=taken.value,
             tensors=taken.tensors,
@@ -217,7 +220,8 @@ class Performer(Handle):
         """
         with self._rooms((True,), room) as (at,):
             answer = self.ask("recopy", number=number, at=at, room=room)
-            return self._copies(answer.get("value"), at, room)[1]
+            copies = self._copies(answer.get("value"), at, room)[1]
+        return _as_many(copies, self._counts.get(number, len(copies)))
 
     def arrange(self, slots: Sequence[Arguments], *, threads: int | None = None) -> None:
         """Build the argument tuples of a race once; their tensors stay in place in the board."""
@@ -327,5 +331,20 @@ class Performer(Handle):
             value = tree.checked(node, low=at, high=at + room)
         except tree.TreeError as error:
             self._wrote_channel(f"an answer with {error}")
-        nodes = tree.tensors_of(value)
+        nodes = [*tree.tensors_of(value)]
+        if sum(one.get("nbytes", 0) for one in nodes) > room:
+            self._wrote_channel("an answer with more bytes than there is room for")
         return value, tuple(None if "missing" in one else self.board.copy(one) for one in nodes)
+
+    def _gradients(self, given: object, wanted: int, at: int, room: int) -> tuple[Tensor | None, ...]:
+        empty: Node = {"t": "tensor", "missing": "no gradient"}
+        nodes = [empty if one is None else one for one in given] if isinstance(given, list) else []
+        copies = self._copies({"t": "list", "items": nodes}, at, room)[1]
+        if len(copies) != wanted:
+            self._wrote_channel("an answer without the gradients that were asked for")
+        return copies
+
+
+def _as_many(copies: tuple[Tensor | None, ...], count: int) -> tuple[Tensor | None, ...]:
+    """As many as there were at the first look: a container may have lost or won some since."""
+    return (*copies, *[None] * count)[:count]
