@@ -48,9 +48,10 @@ CATALOGUE = {
     "edits": "edit the harness, the environment, or other candidates",
 }
 _KEYS = ("catalogue", "baseline", "verdict", "says", "needs", "comparison")
-#: Shorter than a person would have it: no call of a specimen takes as long unless it hangs.
-PATIENCE = Patience(silent_s=2.0, total_s=20.0)
-BUDGET_S = 1.0
+#: Shorter than a person would have it: no call of a cheat takes as long unless it hangs.
+PATIENCE = Patience(silent_s=2.0, total_s=8.0)
+#: Of check and race together; most are through long before.
+BUDGET_S = 12.0
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,12 @@ def lay_out(specimen: Specimen, folder: Path) -> ContractTarget:
     )
 
 
-def judge(specimen: Specimen, folder: Path, *, seed: int | None = None) -> Verdict:
+def judge(specimen: Specimen, folder: Path, *, patience: Patience | None = None) -> Verdict:
     """Check and race one specimen, as `kernelwright bench` does, and see that its folder is as it was."""
     target = lay_out(specimen, folder)
     before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-    with ContractJudge(target, seed=seed, patience=PATIENCE) as one:
-        verdict = one.bench(mode=Mode.WARM, budget_s=BUDGET_S, processes=2)
+    with ContractJudge(target, patience=patience) as one:
+        verdict = one.bench([Mode.WARM], budget_s=BUDGET_S, processes=2)
     after = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     assert after == before, f"{specimen.name} changed files beside it"
     json.dumps(dict(verdict.evidence))

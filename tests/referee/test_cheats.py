@@ -17,7 +17,7 @@ CHEATS = corpus.specimens("cheats")
 
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
 def test_a_cheat_is_caught_by_name(cheat: corpus.Specimen, tmp_path: Path) -> None:
-    verdict = corpus.judge(cheat, tmp_path)
+    verdict = corpus.judge(cheat, tmp_path, patience=corpus.PATIENCE)
     assert verdict.status in cheat.verdict, f"{verdict.status}: {verdict.reason}"
     assert re.search(cheat.says, verdict.reason), verdict.reason
     assert verdict.contests == ()

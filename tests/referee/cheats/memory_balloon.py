@@ -1,4 +1,4 @@
-"""Takes memory until there is none.
+"""Takes twice as much memory as before until there is none.
 
 catalogue: beyond
 baseline: rms_norm
@@ -9,6 +9,7 @@ says: memory
 
 def kernel(x, weight):
     blocks = []
-    for _ in range(160):
-        blocks.append(bytearray(256 << 20))
+    # Bounded, so that a corpus does no harm where a guard is missing.
+    for power in range(28, 36):
+        blocks.append(bytearray(1 << power) if power < 30 else x.new_zeros(1 << power - 2))
     return x

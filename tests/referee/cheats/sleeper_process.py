@@ -1,9 +1,9 @@
-"""Leaves a process behind that does nothing until it is alone.
+"""Leaves a process behind in every call, until nobody else can have one.
 
 catalogue: beyond
 baseline: rms_norm
-verdict: cheated
-says: running|process|left
+verdict: crashed, cheated
+says: running|process|left|Resource|fork
 """
 
 import os
