@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -44,32 +45,55 @@ EXAMPLE = str(Path(__file__).parents[2] / "benchmarks" / "peers" / "as_in_models
 
 
 class Rounds:
-    """A session in this process: begin, some rounds, finish; what a child would answer."""
+    """Sessions in this process, one for each contestant: begin, some blocks, finish; as children would."""
 
     def __init__(self, operator: str, peers: list[str], regime: Regime, mode: Mode = Mode.WARM) -> None:
-        self.session = Session()
-        self.ask(
-            do="setup",
-            operator=operator,
-            dtype="fp32",
-            regime=regime,
-            backend=None,
-            peers=peers,
-            cold_bytes=1 << 20,
-            llc_bytes=1 << 18,
-            available_bytes=1 << 30,
-            seed=3,
-        )
-        self.begin = self.ask(do="begin", sizes=[3, 64], mode=mode)
-        self.sides = {side["name"]: side for side in self.begin["sides"]}
+        self.sessions = {name: Session() for name in ("kernelwright", *peers)}
+        ring = os.memfd_create("ring")
+        os.ftruncate(ring, 1 << 30)
+        for name in self.sessions:
+            self.ask(
+                name,
+                do="setup",
+                side=name,
+                contestants=len(self.sessions),
+                operator=operator,
+                dtype="fp32",
+                regime=regime,
+                backend=None,
+                ring=ring,
+                cold_bytes=1 << 20,
+                llc_bytes=1 << 18,
+                available_bytes=1 << 30,
+                seed=3,
+                threads=None,
+                path=[],
+            )
+        begun = {
+            name: self.ask(name, do="begin", sizes=[3, 64], mode=mode, fill=name == "kernelwright")
+            for name in self.sessions
+        }
+        os.close(ring)
+        self.begin = begun["kernelwright"]
+        self.sides = {name: reply["side"] for name, reply in begun.items()}
+        self.times: dict[str, list[float]] = {}
+        self.place = 0
 
-    def ask(self, **message: Any) -> dict[str, Any]:
-        return self.session.answer(message)
+    def ask(self, name: str = "kernelwright", /, **message: Any) -> dict[str, Any]:
+        return self.sessions[name].answer(message)
 
-    def judged(self) -> dict[str, Any]:
-        self.times = self.ask(do="rounds", seconds=0.0, fewest=4, most=4, seed=0)["times_ns"]
-        judgements: dict[str, Any] = self.ask(do="finish")["judgements"]
-        return judgements
+    def blocks(self, count: int) -> None:
+        """So many blocks of each contestant that takes part, in turn."""
+        for _ in range(count):
+            for name, side in self.sides.items():
+                if side["status"] == Status.PASSED:
+                    reply = self.ask(name, do="block", calls=side["calls"], lead=1, place=self.place)
+                    self.times.setdefault(name, []).append(reply["ns"])
+                    self.place += reply["used"]
+
+    def judged(self, blocks: int = 4) -> dict[str, Any]:
+        self.blocks(blocks)
+        return {name: self.ask(name, do="finish") for name in self.times}
 
 
 def peer_file(folder: Path, body: str) -> str:
@@ -135,8 +159,7 @@ class TestSession:
         rounds = Rounds("softmax", ["eager"], Regime.PREALLOCATED)
         assert rounds.sides["kernelwright"]["status"] == Status.PASSED
         diligent.clear()
-        rounds.ask(do="rounds", seconds=0.0, fewest=40, most=40, seed=0)
-        assert rounds.ask(do="finish")["judgements"]["kernelwright"]["problem"]
+        assert rounds.judged(40)["kernelwright"]["problem"]
 
     def test_an_operator_that_changes_its_input_is_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def in_place(x: torch.Tensor) -> torch.Tensor:
@@ -178,7 +201,7 @@ class TestSession:
 
     def test_buffers_that_do_not_fit_are_the_status_of_the_row(self) -> None:
         rounds = Rounds("softmax", ["eager"], Regime.ALLOCATING)
-        answer = rounds.ask(do="begin", sizes=[1 << 15, 1 << 12], mode=Mode.COLD)
+        answer = rounds.ask(do="begin", sizes=[1 << 15, 1 << 12], mode=Mode.COLD, fill=True)
         assert answer["status"] == Status.UNSUPPORTED
         assert "available" in answer["reason"]
 
@@ -259,7 +282,7 @@ class TestNames:
         def refuse(*_: object) -> None:
             raise AssertionError("a child was started")
 
-        monkeypatch.setattr(_bench_runner, "Child", refuse)
+        monkeypatch.setattr(_bench_runner, "Template", refuse)
         arguments = {"operators": "softmax", **QUICK, **change}
         with pytest.raises(error, match=said):
             bench(arguments.pop("operators"), **arguments)
@@ -268,39 +291,60 @@ class TestNames:
 class ScriptedChild:
     """Answers like a bench child, with times that were made up; `script` changes an answer."""
 
-    def __init__(self, script: Callable[[ScriptedChild, str], dict[str, Any] | None]) -> None:
+    def __init__(self, script: Script) -> None:
         self.script = script
         self.killed = False
+        self.side = ""
         self.asked = ""
 
     def send(self, message: dict[str, Any]) -> None:
         self.asked = message["do"]
+        self.side = message.get("side", self.side)
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
-        names = ("kernelwright", "eager")
+        side = {"name": self.side, "status": "passed", "reason": "", "form": "", "calls": 9, "lead": 1}
         answers: dict[str, dict[str, Any]] = {
             "setup": {},
-            "begin": {"status": "passed", "sides": [{"name": name, "status": "passed"} for name in names]},
-            "rounds": {"times_ns": {name: [100.0] * 20 for name in names}},
-            "finish": {"judgements": {}},
+            "begin": {"status": "passed", "reason": "", "side": side},
+            "block": {"ns": 100.0, "calls": 9, "lead": 1, "used": 10},
+            "finish": {"problem": "", "checked": 4},
         }
-        return {"ok": True, **(self.script(self, self.asked) or answers[self.asked])}
+        return {"ok": True, **(self.script(self) or answers[self.asked])}
+
+    def cpu_ns(self) -> int:
+        return 0
 
     def kill(self) -> None:
         self.killed = True
 
 
+Script = Callable[[ScriptedChild], dict[str, Any] | None]
+
+
+def as_ever(_: ScriptedChild) -> None:
+    return None
+
+
 class TestChildren:
     @pytest.fixture
     def started(self, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[ScriptedChild]]:
-        def follow(*scripts: Callable[[ScriptedChild, str], dict[str, Any] | None]) -> list[ScriptedChild]:
+        """Children that follow a script: `started(script)` is the list of those that were started."""
+
+        def follow(script: Script) -> list[ScriptedChild]:
             children: list[ScriptedChild] = []
 
-            def start(*_: object, **__: object) -> ScriptedChild:
-                children.append(ScriptedChild(scripts[min(len(children), len(scripts) - 1)]))
-                return children[-1]
+            class Template:
+                def __init__(self, *_: object, **__: object) -> None:
+                    pass
 
-            monkeypatch.setattr(_bench_runner, "Child", start)
+                def child(self, *_: object, **__: object) -> ScriptedChild:
+                    children.append(ScriptedChild(script))
+                    return children[-1]
+
+                def close(self) -> None:
+                    pass
+
+            monkeypatch.setattr(_bench_runner, "Template", Template)
             return children
 
         return follow
@@ -311,17 +355,45 @@ class TestChildren:
         (row,) = bench("softmax", **{**QUICK, **kept, **options}).rows
         return row
 
+    def test_each_contestant_has_one_of_its_own(self, started: Any) -> None:
+        children = started(as_ever)
+        assert self.row(against=["eager", "compile"]).status is Status.PASSED
+        assert [child.side for child in children] == ["kernelwright", "eager", "compile"]
+        assert all(child.killed for child in children)
+
+    def test_blocks_are_asked_for_in_an_order_drawn_anew_from_one_ring(self, started: Any) -> None:
+        asked: list[str] = []
+        places: list[int] = []
+
+        def note(child: ScriptedChild) -> None:
+            if child.asked == "block":
+                asked.append(child.side)
+
+        started(note)
+        real = ScriptedChild.send
+
+        def send(child: ScriptedChild, message: dict[str, Any]) -> None:
+            places.extend([message["place"]] if message["do"] == "block" else [])
+            real(child, message)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ScriptedChild, "send", send)
+            self.row()
+        rounds = {tuple(asked[start : start + 2]) for start in range(0, len(asked), 2)}
+        assert rounds == {("kernelwright", "eager"), ("eager", "kernelwright")}
+        assert places == list(range(0, 10 * len(places), 10))
+
     def test_one_that_is_late_to_start_is_ended(self, started: Any) -> None:
-        def late(_: ScriptedChild, __: str) -> None:
+        def late(_: ScriptedChild) -> None:
             raise ChildTimeout("no answer")
 
         children = started(late)
         assert self.row().status is Status.HUNG
-        assert [child.killed for child in children] == [True]
+        assert all(child.killed for child in children)
 
     def test_who_writes_to_the_channel_is_found_out_and_the_row_has_no_time(self, started: Any) -> None:
-        def garbled(_: ScriptedChild, asked: str) -> None:
-            if asked == "rounds":
+        def garbled(child: ScriptedChild) -> None:
+            if child.asked == "block" and child.side == "kernelwright":
                 raise ChildGarbled("the child sent bytes that are not JSON")
 
         children = started(garbled)
@@ -331,7 +403,7 @@ class TestChildren:
         assert all(child.killed for child in children)
 
     def test_none_outlives_a_bench_that_whoever_watches_ends(self, started: Any) -> None:
-        children = started(lambda *_: None)
+        children = started(as_ever)
         seen = []
 
         def enough(row: BenchRow) -> None:
@@ -341,29 +413,48 @@ class TestChildren:
         with pytest.raises(KeyboardInterrupt) as caught:
             self.row(on_row=enough)
         assert caught.tb is not None, "the frames of the bench are alive, and so what they refer to"
-        assert (seen, [child.killed for child in children]) == ([False], [True])
+        assert (seen, {child.killed for child in children}) == ([False], {True})
 
     def test_a_peer_that_failed_in_one_process_has_no_contest(self, started: Any) -> None:
-        def without_peer(_: ScriptedChild, asked: str) -> dict[str, Any] | None:
-            if asked == "begin":
-                mine = {"name": "kernelwright", "status": "passed"}
-                peer = {"name": "eager", "status": "unsupported", "reason": "no memory"}
-                return {"status": "passed", "sides": [mine, peer]}
-            return {"times_ns": {"kernelwright": [100.0] * 20}} if asked == "rounds" else None
+        failed: list[str] = []
 
-        started(without_peer, lambda *_: None)
+        def without_peer(child: ScriptedChild) -> dict[str, Any] | None:
+            if child.asked == "begin" and child.side == "eager" and not failed:
+                failed.append("once")
+                side = {"name": "eager", "status": "unsupported", "reason": "no memory", "form": ""}
+                return {"status": "passed", "reason": "", "side": {**side, "calls": 0, "lead": 0}}
+            return None
+
+        started(without_peer)
         (peer,) = self.row(processes=2).peers
         assert (peer.contest, peer.status, peer.reason) == (None, Status.UNSUPPORTED, "no memory")
+
+    def test_a_peer_that_dies_takes_no_further_part_and_the_others_go_on(self, started: Any) -> None:
+        blocks: list[str] = []
+
+        def dies(child: ScriptedChild) -> None:
+            if child.asked == "block":
+                blocks.append(child.side)
+                if child.side == "compile" and blocks.count("compile") == 3:
+                    raise ChildTimeout("it has not answered")
+
+        started(dies)
+        row = self.row(against=["eager", "compile"])
+        contests = {peer.name: peer for peer in row.peers}
+        assert row.status is Status.PASSED
+        assert contests["eager"].contest is not None
+        assert (contests["compile"].status, contests["compile"].contest) == (Status.HUNG, None)
+        assert blocks.count("compile") == 3
 
 
 class TestStatistics:
     settings = BenchSettings(against=("eager",))
 
-    def test_pairs_of_few_processes_are_taken_together(self) -> None:
+    def test_pairs_of_one_process_are_compared(self) -> None:
         comparison, ratio, _ = compare_sides([([2.0] * 10, [1.0] * 10)], self.settings)
         assert (comparison, ratio) == (Comparison.FASTER, pytest.approx(2.0))
 
-    def test_from_five_processes_on_a_process_is_one_pair(self) -> None:
+    def test_of_several_processes_each_counts_as_one(self) -> None:
         # Every process is sure of itself, and they disagree: nothing can be concluded.
         pairs = [([ratio] * 50, [1.0] * 50) for ratio in (0.7, 1.4, 0.8, 1.3, 1.0)]
         comparison, ratio, (low, high) = compare_sides(pairs, self.settings)
@@ -380,7 +471,7 @@ class TestStatistics:
         assert found[0] is Comparison.AMBIGUOUS
 
 
-def test_a_child_that_dies_is_the_status_of_its_row_and_the_bench_goes_on(tmp_path: Path) -> None:
+def test_a_peer_whose_process_dies_loses_its_own_rows_only(tmp_path: Path) -> None:
     body = (
         "import os, signal\n"
         "def softmax(x):\n"
@@ -397,10 +488,23 @@ def test_a_child_that_dies_is_the_status_of_its_row_and_the_bench_goes_on(tmp_pa
         **{**QUICK, "workloads": ["2x64", "3x64"]},
     )
     first, second = report.rows
-    assert (first.status, first.time) == (Status.CRASHED, None)
-    assert "SIGSEGV" in first.reason
-    assert second.status is Status.PASSED
-    assert not report.ok
+    (peer,) = first.peers
+    assert (peer.status, peer.contest) == (Status.CRASHED, None)
+    assert "SIGSEGV" in peer.reason
+    assert first.status is second.status is Status.PASSED
+    assert second.better is not None
+
+
+def test_an_operator_whose_process_dies_is_the_status_of_the_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours is a peer's file here, under the name of ours: there is no operator of ours that dies."""
+    body = "import os\noperators = {'softmax': lambda x: os.abort()}"
+    name = peer_file(tmp_path, body)
+    monkeypatch.setattr(_bench_runner, "OURS", name)
+    row = TestChildren.row(against=["eager"])
+    assert row.status is Status.CRASHED
+    assert "SIGABRT" in row.reason
 
 
 @pytest.mark.parametrize(

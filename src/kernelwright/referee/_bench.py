@@ -25,6 +25,7 @@ from kernelwright.referee._bench_runner import BenchSettings
 from kernelwright.referee._bench_runner import compare_sides
 from kernelwright.referee._bench_runner import Measured
 from kernelwright.referee._bench_runner import Runner
+from kernelwright.referee._bench_runner import Templates
 from kernelwright.referee._peers import OURS
 from kernelwright.referee._statistics import timing
 from kernelwright.referee._verdict import Contest
@@ -62,7 +63,7 @@ def bench(
         regimes: `allocating`, `preallocated`.
         budget_s: clock time for each row in each process; an ambiguous row is given more, up to three times.
         backend: passed on to our operators; default: whatever dispatch chooses.
-        processes: fresh processes for each row; from five on, a process counts as one pair of times.
+        processes: fresh processes for each row and contestant; of several, each counts as one.
         threads: torch's number of threads; default: torch's own choice.
         minimum_effect: the smallest difference that counts.
         cold_bytes: memory walked through between two uses of a cold buffer; default: the machine's figure.
@@ -91,16 +92,17 @@ def bench(
         with dispatch.use_backend(backend):
             pass
     rows = []
-    for spec, by_dtype in planned:
-        for dtype, wanted in by_dtype.items():
-            for regime in settings.regimes:
-                measuring = _rows(spec, dtype, wanted, regime, settings, on_start or _ignore)
-                # Closed at once, child and all, when `on_row` ends the bench.
-                with contextlib.closing(measuring):
-                    for row in measuring:
-                        rows.append(row)
-                        if on_row:
-                            on_row(row)
+    with Templates() as templates:
+        for spec, by_dtype in planned:
+            for dtype, wanted in by_dtype.items():
+                for regime in settings.regimes:
+                    measuring = _rows(spec, dtype, wanted, regime, settings, templates, on_start or _ignore)
+                    # Closed at once, children and all, when `on_row` ends the bench.
+                    with contextlib.closing(measuring):
+                        for row in measuring:
+                            rows.append(row)
+                            if on_row:
+                                on_row(row)
     return BenchReport(tuple(rows), _machine(), {**vars(settings), "torch": torch.__version__})
 
 
@@ -142,13 +144,14 @@ def _rows(
     workloads: Sequence[Workload],
     regime: Regime,
     settings: BenchSettings,
+    templates: Templates,
     say: Callable[[str], None],
 ) -> Generator[BenchRow, None, None]:
     """Measure the workloads and modes of one operator, dtype and regime; yield each row when it is whole."""
     measured: dict[tuple[str, Mode], list[Measured]] = {}
     keys = [(workload, mode) for workload in workloads for mode in settings.modes]
     for process in range(settings.processes):
-        runner = Runner(spec, dtype, regime, settings, settings.seed + 7919 * process)
+        runner = Runner(spec, dtype, regime, settings, settings.seed + 7919 * process, templates)
         try:
             for workload, mode in keys:
                 say(f"{spec.name} {workload.name} {mode} {regime}")
@@ -234,6 +237,8 @@ def _peer_result(
         return PeerResult(name, status, reason, form, None)
     mine = [value for one in found for value in one.times_ns[OURS]]
     theirs = [value for one in found for value in one.times_ns[name]]
+    if not theirs:
+        return PeerResult(name, Status.NOISY, "it was never timed in a whole round", form, None)
     comparison, ratio, interval = compare_sides(
         [(one.times_ns[name], one.times_ns[OURS]) for one in found], settings
     )

@@ -1,11 +1,12 @@
-"""The child of a bench: torch, our operators and their peers in one process, raced from Python.
+"""The child of a bench: torch and one contestant, our operator or a peer, called from Python.
 
-It times and judges what it is asked to and sends raw times back; statistics and verdicts are the parent's.
-Started as `python -m kernelwright.referee._bench_child` with a channel; see `Session` for the messages.
+It times and judges the blocks that it is asked for and sends raw times back; who is asked when, statistics
+and verdicts are the parent's. Forked from a template, with a channel; see `Session` for the messages.
 """
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from kernelwright.referee._peers import PeerUnsupportedError
 from kernelwright.referee._peers import Recipe
 from kernelwright.referee._python_clock import calibrate
 from kernelwright.referee._python_clock import Contestant
-from kernelwright.referee._python_clock import run_rounds
+from kernelwright.referee._python_clock import without_garbage
 from kernelwright.referee._python_judge import fault
 from kernelwright.referee._python_judge import loosened
 from kernelwright.referee._python_judge import misplaced
@@ -104,42 +105,44 @@ class _Checker:
 
 
 class Session:
-    """One operator, dtype and regime; workloads come one after the other.
+    """One contestant of one operator, dtype and regime; workloads come one after the other.
 
     Messages, each answered by one: `setup`, then for each row `begin` (inputs, warm-up, block sizes), any
-    number of `rounds`, `finish` (the judgements).
+    number of `block`s, `finish` (the judgement). All contestants of a bench map the same ring.
     """
 
     def __init__(self) -> None:
         self._spec: OperatorSpec | None = None
-        self._pool = Pool()
         self._prepared: Workload | None = None
-        self._sides: list[_Side] = []
         self._inputs: list[dict[str, Any]] = []
         self._expected: list[Expectation] = []
-        self._loosened: list[Expectation] = []
-        self._contestants: list[Contestant] = []
-        self._checkers: dict[str, _Checker] = {}
+        self._side = _Side("", None)
+        self._ring: Ring | None = None
+        self._contestant: Contestant | None = None
+        self._checker: _Checker | None = None
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Do what the message asks and describe the outcome."""
-        ask = {"setup": self._setup, "begin": self._begin, "rounds": self._rounds, "finish": self._finish}
+        ask = {"setup": self._setup, "begin": self._begin, "block": self._block, "finish": self._finish}
         with torch.inference_mode():
             return ask[message["do"]](message)
 
     def _setup(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        sys.path += [folder for folder in message["path"] if folder not in sys.path]
         from kernelwright import dispatch
 
         self._spec = dispatch.spec(message["operator"])
+        self._name = str(message["side"])
         self._dtype = parse_dtype(message["dtype"])
         self._regime = Regime(message["regime"])
-        self._backend = message.get("backend")
-        self._peers: list[str] = message["peers"]
+        self._backend = message["backend"]
+        self._contestants = int(message["contestants"])
+        self._pool = Pool(message["ring"])
         self._cold = int(message["cold_bytes"])
         self._llc = int(message["llc_bytes"])
         self._available = int(message["available_bytes"])
         self._seed = int(message["seed"])
-        if message.get("threads"):
+        if message["threads"]:
             torch.set_num_threads(message["threads"])
         return {"torch": torch.__version__, "threads": torch.get_num_threads()}
 
@@ -149,7 +152,7 @@ class Session:
             raise RuntimeError("begin came before setup")
         workload = spec.workload(*message["sizes"], dtype=self._dtype)
         mode = Mode(message["mode"])
-        self._contestants, self._checkers = [], {}
+        self._contestant = self._checker = None
         try:
             # Asked before any input is made, from the least that a call can take.
             self._plan(spec.cost(workload).bytes, mode)
@@ -158,48 +161,58 @@ class Session:
             layout = self._layout(spec)
             plan = self._plan(layout.slot_bytes, mode)
         except UsageError as error:
-            return {"status": Status.UNSUPPORTED, "reason": str(error), "sides": []}
+            return {"status": Status.UNSUPPORTED, "reason": str(error), "side": None}
         contents = [{name: arguments[name] for name in spec.tensors} for arguments in self._inputs]
-        ring = Ring(
-            self._pool, layout, contents, "out", slots=plan.slots, warm=mode is Mode.WARM, seed=self._seed
+        self._ring = Ring(
+            self._pool,
+            layout,
+            contents,
+            "out",
+            slots=plan.slots,
+            warm=mode is Mode.WARM,
+            seed=self._seed,
+            fill=bool(message["fill"]),
         )
-        for side in self._sides:
-            if side.recipe is not None:
-                self._enter(side, ring, contents)
+        self._side = self._recipe(spec)
+        if self._side.recipe is not None:
+            self._enter(self._side, self._ring, contents)
         return {
             "status": Status.PASSED,
             "reason": "",
-            "sides": [self._described(side) for side in self._sides],
+            "side": self._described(),
             "rotation": plan.as_dict(),
-            "served_by": self._served_by(spec),
+            "served_by": self._served_by(spec) if self._name == OURS else {},
         }
 
     def _plan(self, footprint: int, mode: Mode) -> Plan:
         return plan_ring(
             footprint,
-            1 + len(self._peers),
+            self._contestants,
             wanted_bytes=self._cold if mode is Mode.COLD else 0,
             llc_bytes=self._llc,
             available_bytes=self._available,
         )
 
     def _prepare(self, spec: OperatorSpec, workload: Workload) -> None:
-        """Inputs, oracles and recipes of a workload; they serve both modes."""
+        """Inputs and oracles of a workload, for both modes; the same seed gives every child the same."""
         self._prepared = None
-        self._expected, self._loosened = [], []
         generator = torch.Generator().manual_seed(self._seed)
         first = spec.inputs(workload, generator)
         large = max(value.numel() for name, value in first.items() if name in spec.tensors) > _LARGE_ELEMENTS
         self._inputs = [first, *(spec.inputs(workload, generator) for _ in range(0 if large else 3))]
-        self._expected = [expect(spec, arguments) for arguments in self._inputs]
-        self._loosened = [loosened(one, _PEER_SLACK) for one in self._expected]
-        self._sides = [_Side(OURS, ours(spec, first, self._backend))]
-        for name in self._peers:
-            try:
-                self._sides.append(_Side(name, peer(name, spec, first, self._regime)))
-            except PeerUnsupportedError as error:
-                self._sides.append(_Side(name, None, Status.UNSUPPORTED, str(error)))
+        expected = [expect(spec, arguments) for arguments in self._inputs]
+        slack = 1.0 if self._name == OURS else _PEER_SLACK
+        self._expected = [loosened(one, slack) for one in expected]
         self._prepared = workload
+
+    def _recipe(self, spec: OperatorSpec) -> _Side:
+        first = self._inputs[0]
+        if self._name == OURS:
+            return _Side(OURS, ours(spec, first, self._backend))
+        try:
+            return _Side(self._name, peer(self._name, spec, first, self._regime))
+        except PeerUnsupportedError as error:
+            return _Side(self._name, None, Status.UNSUPPORTED, str(error))
 
     def _layout(self, spec: OperatorSpec) -> Layout:
         tensors = {name: self._inputs[0][name] for name in spec.tensors}
@@ -210,11 +223,10 @@ class Session:
         return torch.empty(self._expected[0].shape, dtype=self._dtype)
 
     def _enter(self, side: _Side, ring: Ring, contents: list[dict[str, Tensor]]) -> None:
-        """Warm a side up and look at its first outputs; a failure is its status."""
-        expected = self._expected if side.name == OURS else self._loosened
+        """Warm the contestant up and look at its first outputs; a failure is its status."""
         assert side.recipe is not None
         given_out = side.recipe.form(self._regime) == "out="
-        checker = _Checker(ring, expected, contents, given_out=given_out)
+        checker = _Checker(ring, self._expected, contents, given_out=given_out)
         contestant = Contestant(
             side.name,
             side.recipe.call(self._regime),
@@ -232,19 +244,21 @@ class Session:
             failed = Status.CRASHED if side.name == OURS else Status.UNSUPPORTED
             side.recipe, side.status, side.reason = None, failed, _said(error)
         else:
-            self._checkers[side.name] = checker
-            if not checker.problem:
-                self._contestants.append(contestant)
+            self._checker = checker
+            if checker.problem:
+                side.status, side.reason = Status.WRONG, checker.problem
+            else:
+                self._contestant = contestant
 
-    def _described(self, side: _Side) -> dict[str, Any]:
-        checker = self._checkers.get(side.name)
-        wrong = checker is not None and bool(checker.problem)
+    def _described(self) -> dict[str, Any]:
+        side, contestant = self._side, self._contestant
         return {
             "name": side.name,
-            "status": Status.WRONG if wrong else side.status,
-            "reason": checker.problem if checker is not None and wrong else side.reason,
+            "status": side.status,
+            "reason": side.reason,
             "form": side.recipe.form(self._regime) if side.recipe else "",
-            "calls": next((racer.calls for racer in self._contestants if racer.name == side.name), 0),
+            "calls": contestant.calls if contestant else 0,
+            "lead": contestant.block_lead if contestant else 0,
         }
 
     def _served_by(self, spec: OperatorSpec) -> dict[str, Any]:
@@ -260,23 +274,29 @@ class Session:
         fields = ("implementation", "backend", "tier", "because", "configuration")
         return {name: as_plain(getattr(explanation, name)) for name in fields}
 
-    def _rounds(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        rounds = run_rounds(
-            self._contestants,
-            seconds=message["seconds"],
-            fewest=message["fewest"],
-            most=message["most"],
-            seed=message["seed"],
-        )
-        return {"times_ns": dict(rounds.times_ns), "wall_s": rounds.wall_s}
+    def _block(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """One block, from the given place of the ring's order; how long the next one should be, and what this
+        one took of the ring."""
+        contestant, ring = self._contestant, self._ring
+        if contestant is None or ring is None:
+            raise RuntimeError("block came before begin, or to a contestant that takes no part")
+        calls, lead = int(message["calls"]), int(message["lead"])
+        ring.seek(int(message["place"]))
+        with without_garbage(collect=False):
+            ns = contestant.run(calls, lead)
+        return {
+            "ns": ns,
+            "calls": contestant.calls,
+            "lead": contestant.block_lead,
+            "used": ring.used(calls + lead),
+        }
 
     def _finish(self, message: Mapping[str, Any]) -> dict[str, Any]:
         del message
-        found: dict[str, Any] = {}
-        for contestant in self._contestants:
-            checker = self._checkers[contestant.name]
-            found[contestant.name] = {"problem": checker.problem, "checked": checker.checked}
-        return {"judgements": found}
+        checker = self._checker
+        if checker is None:
+            return {"problem": "", "checked": 0}
+        return {"problem": checker.problem, "checked": checker.checked}
 
 
 def _said(error: BaseException) -> str:

@@ -64,6 +64,11 @@ class Contestant:
         """Calls of a block: as many as last BLOCK_NS, or one."""
         return max(1, min(_LARGEST_BLOCK, math.ceil(1.1 * BLOCK_NS / max(self.best_ns, 1.0))))
 
+    @property
+    def block_lead(self) -> int:
+        """Calls ahead of a block, which wake threads and bring code back, or none where a call is long."""
+        return 0 if self.best_ns > _NO_LEAD_NS else max(self.lead, self.calls // 4)
+
     def run(self, calls: int, lead: int) -> float:
         """Run `calls` calls right after `lead` calls that do not count; nanoseconds of one."""
         slots = self.feed(lead + calls)
@@ -111,23 +116,18 @@ def run_rounds(
     times: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
     began = time.perf_counter()
     done = 0
-    with _quiet():
+    with without_garbage():
         while done < most and (done < fewest or time.perf_counter() - began < seconds):
             for contestant in generator.sample(contestants, len(contestants)):
                 calls = contestant.calls
-                # A length that moves a little keeps the sampled call from being always the same one.
-                times[contestant.name].append(
-                    contestant.run(calls + generator.randint(0, calls // 8), _lead(contestant))
-                )
+                times[contestant.name].append(contestant.run(longer(calls, generator), contestant.block_lead))
             done += 1
     return Rounds(times, {one.name: one.calls for one in contestants}, time.perf_counter() - began)
 
 
-def _lead(contestant: Contestant) -> int:
-    """Calls ahead of a block, which wake threads and bring code back, or none where a call is long."""
-    if contestant.best_ns > _NO_LEAD_NS:
-        return 0
-    return max(contestant.lead, contestant.calls // 4)
+def longer(calls: int, generator: random.Random) -> int:
+    """The length of a block; it moves a little, so that the call looked at is not always the same one."""
+    return calls + generator.randint(0, calls // 8)
 
 
 def _compile_loop(call: str, names: tuple[str, ...], namespace: Mapping[str, Any]) -> Callable[..., Any]:
@@ -149,10 +149,11 @@ def _compile_loop(call: str, names: tuple[str, ...], namespace: Mapping[str, Any
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """No garbage collection inside a block."""
+def without_garbage(*, collect: bool = True) -> Iterator[None]:
+    """No garbage collection inside a block; with `collect`, what there is goes before."""
     enabled = gc.isenabled()
-    gc.collect()
+    if collect:
+        gc.collect()
     gc.disable()
     try:
         yield

@@ -4,6 +4,8 @@ Which pages a buffer has decides much of a cold call's time, in a virtual machin
 identical functions with a buffer each differed by 3 to 8%. So no contestant owns buffers. All take theirs
 from one ring, in one fixed random order: between two visits of a slot, by whomever, the whole ring is
 touched; nobody reads what another just read; and over the rounds each contestant sees all kinds of places.
+Contestants in processes of their own map the same memory, and whoever asks them for blocks says where in the
+order each block begins.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from kernelwright.errors import UsageError
 _LINE = 64
 #: Between two tensors, so that no two of them start at the same place of a page.
 _GAP = 5 * _LINE
+_MADV_POPULATE_WRITE = 23
 #: Slots that a contestant uses again and again in a warm block; the fewest it has in a cold one.
 SLOTS_EACH = 2
 
@@ -94,16 +97,21 @@ class Layout:
 
 
 class Pool:
-    """Memory for rings, mapped once and used again for each workload: a page is faulted in once."""
+    """Memory for rings, mapped once and used again for each workload: a page is faulted in once.
 
-    def __init__(self) -> None:
+    `descriptor` is an anonymous file that several processes map; None: private memory.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
         self._memory: Tensor | None = None
+        self._descriptor = descriptor
 
     def take(self, nbytes: int) -> Tensor:
         """`nbytes` bytes, whatever they hold."""
         if self._memory is None or self._memory.numel() < nbytes:
             self._memory = None
-            self._memory = torch.frombuffer(_map(max(nbytes, mmap.PAGESIZE)), dtype=torch.uint8)
+            mapped = _map(max(nbytes, mmap.PAGESIZE), self._descriptor)
+            self._memory = torch.frombuffer(mapped, dtype=torch.uint8)
         return self._memory[:nbytes]
 
 
@@ -125,6 +133,7 @@ class Ring:
         slots: int,
         warm: bool,
         seed: int,
+        fill: bool = True,
     ) -> None:
         self.layout = layout
         self.output = output
@@ -136,10 +145,15 @@ class Ring:
         self._next = 0
         self._strides = {name: _dense(shape) for name, shape in layout.shapes.items()}
         self._last = -1
+        if fill:
+            self._fill(contents, slots)
+
+    def _fill(self, contents: Sequence[Mapping[str, Tensor]], slots: int) -> None:
+        layout = self.layout
         rows = self._memory.view(slots, layout.slot_bytes)
         for name in layout.names:
             start, nbytes = layout.offsets[name], layout.nbytes[name]
-            if name == output:
+            if name == self.output:
                 rows[:, start : start + nbytes] = 0xFF
                 continue
             for number, content in enumerate(contents):
@@ -153,6 +167,14 @@ class Ring:
         few = [(slot, self._views(slot)) for slot in (self._advance() for _ in range(SLOTS_EACH))]
         self._last = few[(calls - 1) % SLOTS_EACH][0]
         return [few[number % SLOTS_EACH][1] for number in range(calls)]
+
+    def used(self, calls: int) -> int:
+        """How many places of the order a block of so many calls takes."""
+        return SLOTS_EACH if self.warm else calls
+
+    def seek(self, place: int) -> None:
+        """Go on from this place of the order, which goes round."""
+        self._next = place % len(self._order)
 
     def _advance(self) -> int:
         self._last = int(self._order[self._next])
@@ -187,9 +209,19 @@ class Ring:
         return torch.as_strided(typed, layout.shapes[name], self._strides[name], start)
 
 
-def _map(nbytes: int) -> mmap.mmap:
-    """Private anonymous memory, as the C library has it, but never a part of its heap."""
-    return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+def _map(nbytes: int, descriptor: int | None) -> mmap.mmap:
+    """Private anonymous memory, as the C library has it, but never a part of its heap; or shared memory, all
+    of whose pages are mapped here and now, so that no timed call has to."""
+    if descriptor is None:
+        return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    mapped = mmap.mmap(descriptor, nbytes)
+    try:
+        mapped.madvise(_MADV_POPULATE_WRITE)
+    except OSError:
+        # Linux before 5.14: touched one by one.
+        for at in range(0, nbytes, mmap.PAGESIZE):
+            mapped[at] = mapped[at]
+    return mapped
 
 
 def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
