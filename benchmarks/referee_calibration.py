@@ -11,9 +11,9 @@ kernel called from Python). Comparisons go round the rows named. Each is written
 ends, with what else the machine did, and those that are there already are not made again: stop it and start
 it again as you like, in pieces.
 
-The kernel is rms_norm in bf16, 4096 wide. The slower one is built from the same source and, after its work,
-takes some steps of a chain of multiplications that wait for each other. How many make 3% is measured first,
-in a long race, and again by a plain loop that knows nothing of the referee; both are in the results.
+The kernel is rms_norm in bf16, 4096 wide. The slower one is built from the same source and takes some steps
+of a chain of multiplications first, each of which waits for the one before. How many make 3% is measured in a
+long race, and again by a plain loop that knows nothing of the referee; both are in the results.
 
 `--busy` keeps one core busy meanwhile. The limits: at most 10 of 200 identical kernels `faster` or `slower`,
 idle or busy, and idle at most 40 `ambiguous` or `noisy`; 3% found in at least 45 of 50 at each of 1, 32 and
@@ -48,6 +48,7 @@ import kernelwright
 from kernelwright import build
 from kernelwright import dispatch
 from kernelwright import machine
+from kernelwright import settings
 from kernelwright import space
 from kernelwright.files import write_atomic
 from kernelwright.kernels.cpu import native_kernels
@@ -78,19 +79,24 @@ _SOURCE = """
 #ifndef KW_EXTRA_STEPS
 #define KW_EXTRA_STEPS 0
 #endif
-static volatile float kw_sink;
 
+// The chain begins when the call before has ended, in every variant, and where the input lies comes out of
+// it, so that the kernel begins when it has ended: otherwise the processor would take the steps meanwhile.
 KW_EXPORT int32_t kw_planted(const kw_call *call, const void *x, const void *weight, void *y) {
-  const int32_t status = kw_rms_norm(call, x, weight, y);
+#if defined(__x86_64__)
+  __asm__ volatile("lfence" ::: "memory");
+#elif defined(__aarch64__)
+  __asm__ volatile("isb" ::: "memory");
+#endif
 #if KW_EXTRA_STEPS
-  float value = 1.0f + (float)((const unsigned char *)y)[0] * 1e-9f;
+  float value = 1.0f;
   for (long step = 0; step < KW_EXTRA_STEPS; ++step) {
-    value = value * 1.0000001f + 1e-9f;
+    value = value * 1.0000001f;
     __asm__ volatile("" : "+x"(value));
   }
-  kw_sink = value;
+  x = (const char *)x + (long)(value * 1e-30f);
 #endif
-  return status;
+  return kw_rms_norm(call, x, weight, y);
 }
 
 // Nanoseconds of `times` calls, for a measurement that owes nothing to the referee.
@@ -158,10 +164,11 @@ class Planted:
         return self.spec.workload(rows, WIDTH, dtype=torch.bfloat16)
 
     def plain_ns(self, steps: list[int], rows: int, blocks: int = 40) -> list[float]:
-        """Median time of a call on cached data for each number of steps, in alternating blocks of calls."""
+        """Times of a call on cached data by number of steps: lower quartiles of alternating blocks."""
         inputs = self.spec.inputs(self.workload(rows), torch.Generator().manual_seed(0))
         out = torch.empty_like(inputs["x"])
-        call = self.kernel.describe(inputs, out, threads=torch.get_num_threads())
+        threads = settings.threads() or torch.get_num_threads()
+        call = self.kernel.describe(inputs, out, threads=threads)
         block = ctypes.create_string_buffer(call.block, len(call.block))
         addresses = [inputs["x"].data_ptr(), inputs["weight"].data_ptr(), out.data_ptr()]
         loops = []
@@ -175,7 +182,7 @@ class Planted:
         for _ in range(blocks):
             for loop, found in zip(loops, taken, strict=True):
                 found.append(loop(ctypes.addressof(block), *addresses, times) / times)
-        return [statistics.median(found) for found in taken]
+        return [statistics.quantiles(found, n=4)[0] for found in taken]
 
 
 class Native:
@@ -288,19 +295,33 @@ def record(found: Contest | Verdict) -> dict[str, Any]:
 
 
 def find_steps(judge: Native | Contract, rows: int, wanted: float) -> dict[str, Any]:
-    """How many steps make the kernel slower by `wanted`, as a long comparison measures it."""
-    steps, tries = judge.first_guess(rows), []
-    for attempt in range(6):
+    """How many steps make the kernel slower by `wanted`, as a long comparison measures it.
+
+    What a step costs depends on the mode and the number of threads; so the number is found between one that
+    is too slow and one that is not slow enough.
+    """
+    steps = judge.first_guess(rows)
+    below, above = (0, 0.0), (0, 0.0)
+    tries: list[dict[str, Any]] = []
+    for attempt in range(10):
         found = judge.compare(rows, steps, seed=90_000 + attempt, budget_s=LONG_S)
         if found.get("ratio") is None:
             tries.append({"steps": steps, **found})
             continue
         slowdown = 1.0 / found["ratio"] - 1.0
         tries.append({"steps": steps, "slowdown": slowdown, "interval": found["interval"]})
-        if attempt and abs(slowdown - wanted) <= NEAR * wanted:
+        if abs(slowdown - wanted) <= NEAR * wanted:
             return {"wanted": wanted, **tries[-1], **judge.describe_slowdown(rows, steps), "tries": tries}
-        # Small slowdowns are noise as much as anything: never more than tenfold in one go.
-        steps = max(1, round(steps * min(max(wanted / max(slowdown, wanted / 10), 0.02), 10.0)))
+        if slowdown < wanted:
+            below = (steps, max(slowdown, 0.0))
+        else:
+            above = (steps, slowdown)
+        if not above[0]:
+            steps *= 4
+        else:
+            share = (wanted - below[1]) / (above[1] - below[1])
+            between = round(below[0] + share * (above[0] - below[0]))
+            steps = min(max(between, below[0] + 1), max(above[0] - 1, 1))
     raise SystemExit(
         f"no number of steps made {rows} rows slower by {wanted:.0%} within {NEAR:.0%} of it; the machine is "
         f"too noisy to plant it: {json.dumps(tries)}"
