@@ -17,6 +17,7 @@ from kernelwright.referee._clocks import judge_clocks
 from kernelwright.referee._clocks import overhead
 from kernelwright.referee._clocks import Seen
 from kernelwright.referee._clocks import SOLO_BATCHES
+from kernelwright.referee._clocks import suspicious
 
 TRUE: Seen = (0.0102, 0.0100)
 DELAYED: Seen = (0.0150, 0.0100)
@@ -86,9 +87,11 @@ def test_messages_cost_what_the_baseline_s_batches_show() -> None:
         ([TRUE] * 40, [SHORT] * 5 + [TRUE] * 35, None),
         ([TRUE] * 40, [SHORT] * 38 + [LONG] * 2, Status.NOISY),
         ([TRUE] * 40, [LONG] * 40, Status.NOISY),
-        ([TRUE] * 30 + [DELAYED] * 10, [SHORT] * 40, Status.NOISY),
+        ([TRUE] * 30 + [DELAYED] * 10, [SHORT] * 40, Status.CHEATED),
         ([TRUE] * 30 + [DELAYED] * 10, [DELAYED] * 12 + [TRUE] * 28, None),
-        ([TRUE] * 4 + [LONG] * 36, [TRUE] * 40, Status.NOISY),
+        ([TRUE] * 4 + [LONG] * 36, [TRUE] * 40, None),
+        ([DELAYED] * 40, [(0.0400, 0.0100)] * 40, Status.CHEATED),
+        ([DELAYED, (0.0300, 0.0100)] * 20, [DELAYED, (0.0300, 0.0100)] * 20, Status.NOISY),
     ],
 )
 def test_cheated_takes_differences_in_the_entrant_s_favour_that_the_baseline_does_not_show(
@@ -128,6 +131,12 @@ def test_who_is_suspected_is_timed_alone_in_turn_with_the_baseline() -> None:
     assert {name: str(found.status) for name, found in verdicts.items()} == {"liar": "cheated"}
     assert "saw 50% of the time that passed in 40 of 40" in verdicts["liar"].reason
     assert course.turns == ["baseline", "liar"] * SOLO_BATCHES
+
+
+def test_on_a_busy_machine_times_that_our_clock_never_bears_out_are_looked_into() -> None:
+    late = [(0.0150, 0.0100), (0.0400, 0.0100), (0.0102, 0.0100), (0.0900, 0.0100)] * 3
+    assert not suspicious(late, late)
+    assert suspicious(late, [(wall, busy / 2) for wall, busy in late])
 
 
 def test_a_burst_of_other_work_meets_all_and_blames_nobody() -> None:

@@ -30,6 +30,8 @@ from kernelwright.process import Outcome
 from kernelwright.referee import _layout as layout
 from kernelwright.referee._entrant import NativeEntrant
 from kernelwright.referee._native_seal import CodeSeal
+from kernelwright.referee._native_seal import impersonates
+from kernelwright.referee._native_tasks import task_state
 from kernelwright.referee._shared import SharedMemory
 from kernelwright.referee._verdict import Status
 
@@ -39,6 +41,10 @@ BOARD_START = 4096
 _LIFE_S = 24 * 3600.0
 _START_S = 30.0
 _LOOK_S = 0.25
+#: More tasks than any machine's OpenMP would start for one kernel's calls look like a bomb.
+_MANY_TASKS = 100
+#: The exit code of native/child.py when it cannot speak to us any more.
+CHANNEL_LOST = 97
 _KEPT_VARIABLES = ("PATH", "LANG", "LD_LIBRARY_PATH")
 _KEPT_PREFIXES = ("OMP_", "GOMP_", "KMP_", "QEMU_")
 
@@ -150,7 +156,7 @@ class MeasuringChild:
             self.stop()
             raise RefereeError(f"the native driver's layout {hello['sizes']} is not {expected}; rebuild it")
         self._code = CodeSeal(self._child.pid or 0, (driver_library().name, "libc.so", "libgomp", "[vdso]"))
-        self.guards = {**getattr(self._child, "guards", {}), "code": self._code.missing}
+        self.guards = {**self._child.guards, "code": self._code.missing}
 
     def stop(self) -> None:
         """End the child with all that it started; its board and scratch go with it."""
@@ -172,6 +178,9 @@ class MeasuringChild:
         key = (entrant.library, entrant.symbol)
         self.start()
         if key not in self._loaded:
+            words = impersonates(entrant.library)
+            if words is not None:
+                raise KernelFailure(Status.CHEATED, words, {})
             answer = self.request(
                 {"op": "load", "library": str(entrant.library), "symbol": entrant.symbol}, patience
             )
@@ -226,7 +235,13 @@ class MeasuringChild:
         progress = self.progress
         seen = {name: int(getattr(progress, name)) for name in layout.PROGRESS}
         if self._child is not None:
-            self._child.kill()
+            doing = describe_doing(self._child) if status is Status.HUNG else []
+            outcome = self._child.kill()
+            if status is Status.HUNG and outcome.stdout:
+                said = outcome.stdout.strip().splitlines()
+                doing.append(f"it was writing to its standard output ({said[-1][:60] if said else ''!r})")
+            if doing:
+                reason += "; " + ", ".join(doing)
             self._child = None
             self._loaded.clear()
         return KernelFailure(status, reason, seen, end)
@@ -237,6 +252,10 @@ class MeasuringChild:
         if outcome.end is End.OUT_OF_MEMORY:
             return self._failure(
                 Status.OUT_OF_MEMORY, f"asked for more memory than it may have{last}", outcome.end
+            )
+        if outcome.end is End.STOPPED or outcome.returncode == CHANNEL_LOST:
+            return self._failure(
+                Status.CRASHED, "closed its channel to the referee, as who closes all descriptors does"
             )
         if outcome.end is End.TIMED_OUT:
             return self._failure(
@@ -250,17 +269,27 @@ class MeasuringChild:
         )
 
 
+def describe_doing(child: Child) -> list[str]:
+    """What a child that makes no progress can be seen to do: it is stopped, or there are many of it."""
+    found = []
+    tasks = child.threads()
+    if tasks > _MANY_TASKS:
+        found.append(f"it had {tasks} processes and threads")
+    if task_state(Path(f"/proc/{child.pid}")) in "tT":
+        found.append("its process was stopped by a signal")
+    return found
+
+
 def default_memory_bytes() -> int:
     """The address space a kernel may use beside what is shared: three quarters of the memory."""
     return max(4 << 30, machine.current().memory_bytes * 3 // 4)
 
 
-def child_environment(scratch: str | None) -> dict[str, str]:
-    """The variables that a measuring child gets: those of loaders and OpenMP, and its scratch for a home."""
+def child_environment() -> dict[str, str]:
+    """The variables of ours that a measuring child gets: those of loaders and OpenMP."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if name in _KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES)
     }
-    own = dict.fromkeys(("HOME", "TMPDIR"), scratch) if scratch is not None else {}
-    return {**kept, **own, "LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "2"}
+    return {**kept, "LC_ALL": "C.UTF-8", "MALLOC_ARENA_MAX": "2"}

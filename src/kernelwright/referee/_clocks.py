@@ -6,6 +6,7 @@ whose child does the same; what goes beyond that is in the entrant's favour.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,10 @@ _FEWEST = 2
 SOLO_BATCHES = 40
 _APART_WHEN_NONE = 9
 _APART_WHEN_ONE = 12
+_NO_CHANCE = 1e-6
 _NEARLY_ALL = 0.8
+#: Clocks this close agree; a few such batches show that the child's clock is true.
+_TRUE_SHARE = 0.05
 
 #: Seconds of one batch, on our clock and on the child's.
 Seen = tuple[float, float]
@@ -35,7 +39,7 @@ Seen = tuple[float, float]
 
 def overhead(rounds: Sequence[Seen]) -> float:
     """Seconds that messages add to a batch, the median of what was seen."""
-    return float(np.median([wall - busy for wall, busy in rounds])) if rounds else 0.0
+    return max(float(np.median([wall - busy for wall, busy in rounds])), 0.0) if rounds else 0.0
 
 
 def disagree(wall_s: float, busy_s: float, overhead_s: float = 0.0) -> bool:
@@ -48,12 +52,27 @@ def favours(wall_s: float, busy_s: float, overhead_s: float = 0.0) -> bool:
     return disagree(wall_s, busy_s, overhead_s) and busy_s < wall_s - overhead_s
 
 
+def true_batches(rounds: Sequence[Seen]) -> int:
+    """How many batches our clock bears out, whatever messages take."""
+    return sum(abs(wall - busy) <= _TRUE_SHARE * wall for wall, busy in rounds)
+
+
 def suspicious(baseline: Sequence[Seen], entrant: Sequence[Seen]) -> bool:
-    """Whether an entrant's clock told too little in a share of the batches of a race, or nonsense in any."""
+    """Whether an entrant's times are not borne out by our clock as the baseline's are.
+
+    It told too little in a share of its batches, and clearly more often than the baseline; it told of more
+    than passed; or hardly any of its batches agree with our clock, be the machine as busy as it may.
+    """
     usual = overhead(baseline)
+    ours = sum(favours(*one, usual) for one in baseline) / max(len(baseline), 1)
     apart = sum(favours(*one, usual) for one in entrant)
-    beyond = sum(disagree(*one, usual) and not favours(*one, usual) for one in entrant)
-    return beyond >= _FEWEST or apart >= max(_FEWEST, _APART_SHARE * len(entrant))
+    beyond = sum(busy > wall for wall, busy in entrant)
+    wanted = max(_FEWEST, 0.5 * len(entrant) * true_batches(baseline) / max(len(baseline), 1))
+    return (
+        beyond >= _FEWEST
+        or true_batches(entrant) < wanted
+        or apart >= max(_FEWEST, (_APART_SHARE + 2.0 * ours) * len(entrant))
+    )
 
 
 def clock_verdicts(course: Course) -> dict[str, Verdict]:
@@ -82,30 +101,46 @@ def judge_clocks(baseline: Sequence[Seen], entrant: Sequence[Seen]) -> Verdict |
 
     `cheated` takes differences that are all in the entrant's favour (the child claims less time than passed)
     and so much more often than in the baseline's batches that delays do not explain it; they need not be in
-    every batch. Where nearly all batches of either disagree otherwise, times are `noisy`. None: no objection.
+    every batch. Where hardly any batch of the entrant agrees otherwise, its times are `noisy`. None: no
+    objection.
     """
     usual = overhead(baseline)
     apart = [one for one in entrant if disagree(*one, usual)]
     ours = sum(disagree(*one, usual) for one in baseline)
-    needed = {0: _APART_WHEN_NONE, 1: _APART_WHEN_ONE}.get(ours)
-    if needed is not None and len(apart) >= needed and all(favours(*one, usual) for one in apart):
+    needed = _needed(ours, len(baseline), len(entrant))
+    said = f"the child's clock saw {_share(entrant):.0%} of the time that passed"
+    if len(apart) >= needed and all(favours(*one, usual) for one in apart):
         return Verdict(
             Status.CHEATED,
             f"the child's clock saw {_share(apart):.0%} of the time that passed in {len(apart)} of "
             f"{len(entrant)} batches of this kernel alone, {_share(baseline):.0%} in those of the baseline",
         )
-    said = "the child's clock saw {:.0%} of the time that passed"
+    if true_batches(entrant) >= max(_FEWEST, true_batches(baseline) / 4):
+        return None
     if ours > _NEARLY_ALL * len(baseline):
         return Verdict(
             Status.NOISY,
-            f"{said.format(_share(baseline))} even for the baseline alone: "
-            "the machine is too busy to time on; try again",
+            f"{said}, and of the baseline's no more: the machine is too busy to time on; try again",
         )
-    if len(apart) > _NEARLY_ALL * len(entrant):
-        return Verdict(
-            Status.NOISY, f"{said.format(_share(entrant))} here, which other work may explain; try again"
+    return Verdict(Status.NOISY, f"{said} here, which other work may explain; try again")
+
+
+def _needed(ours: int, baseline: int, entrant: int) -> int:
+    """How many of an entrant's batches must be apart, when `ours` of the baseline's are, to be no chance.
+
+    For none and one as simulated with delays of any frequency; beyond that by Fisher's exact test.
+    """
+    if ours <= 1:
+        return _APART_WHEN_ONE if ours else _APART_WHEN_NONE
+    for theirs in range(ours, entrant + 1):
+        total = ours + theirs
+        ways = sum(
+            math.comb(entrant, k) * math.comb(baseline, total - k)
+            for k in range(theirs, min(entrant, total) + 1)
         )
-    return None
+        if ways / math.comb(entrant + baseline, total) < _NO_CHANCE:
+            return theirs
+    return entrant + 1
 
 
 def _share(rounds: Sequence[Seen]) -> float:

@@ -120,9 +120,11 @@ class Lane:
         self._ask({"op": "prepare", "seed": seed, "windows": self.windows})
         assert self.mirror is not None
         self.mirror.prepared(seed, self.windows * self.calls)
+        self.stillness.rest()
 
     def run(self, *, keep_last: bool) -> Batch:
         """Call and clock what has been prepared, then wait until nothing of it runs any more."""
+        self.stillness.check()
         self._ask({"op": "lead"})
         message = {"op": "batch", "samples": self._samples_at, "keep_last": int(keep_last)}
         started = time.perf_counter()
@@ -160,6 +162,7 @@ class Lane:
                 size = (buffer.nbytes + 2 * layout.FENCE_BYTES + 63) // 64 * 64
                 spots.append(board.take(size) if shown else None)
             places.append(spots)
+        self.stillness.check()
         self._ask({"op": "look", "looks": self._looks_at, "count": len(wanted), "copies": self._copies_at})
         self.stillness.rest()
         return [

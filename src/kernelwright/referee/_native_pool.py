@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from collections.abc import Sequence
+from pathlib import Path
 
 from kernelwright.process import Child
 from kernelwright.process import Limits
+from kernelwright.process import Sandbox
 from kernelwright.process import Template
 from kernelwright.referee._child import child_environment
+from kernelwright.referee._child import driver_library
+from kernelwright.referee._child import libgomp
 from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._child import NATIVE
 from kernelwright.referee._entrant import NativeEntrant
@@ -60,7 +64,7 @@ class Pool:
     def warm_up(self) -> None:
         """Start the template, so that it is ready when the first child is asked for."""
         if self._template is None or self._template.outcome is not None:
-            self._template = Template(["ctypes", "json", "mmap"], env=child_environment(None), site=False)
+            self._template = Template(["ctypes", "json", "mmap"], env=child_environment(), site=False)
 
     def _launch(
         self, arguments: Sequence[str], limits: Limits, descriptors: Sequence[int], scratch: str
@@ -71,7 +75,7 @@ class Pool:
             NATIVE / "child.py",
             *arguments,
             limits=limits,
-            env=child_environment(scratch),
-            cwd=scratch,
+            env=child_environment(),
             pass_fds=descriptors,
+            sandbox=Sandbox(Path(scratch), readable=(driver_library(), Path(libgomp()))),
         )

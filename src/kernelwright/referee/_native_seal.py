@@ -8,8 +8,24 @@ are read from outside before the kernel is loaded, and compared afterwards.
 from __future__ import annotations
 
 import os
+import struct
 from dataclasses import dataclass
 from pathlib import Path
+
+#: Functions of others that a kernel has no business to bring under the same name.
+_CLOCKS = frozenset(
+    {
+        "clock_gettime",
+        "clock",
+        "gettimeofday",
+        "time",
+        "timespec_get",
+        "omp_get_wtime",
+        "__vdso_clock_gettime",
+    }
+)
+_DRIVER = "kwr_"
+_SHT_DYNSYM = 11
 
 
 @dataclass(frozen=True)
@@ -76,3 +92,39 @@ def _is_code(one: _Mapping, names: tuple[str, ...]) -> bool:
 
 def _short(name: str) -> str:
     return "the clock" if name == "[vdso]" else Path(name).name
+
+
+def impersonates(library: Path) -> str | None:
+    """A function that a library exports under the name of a clock or of the driver, in words.
+
+    It would take the place of the real one wherever a name is looked up later. What is no 64-bit ELF file
+    exports nothing; loading it fails anyway.
+    """
+    try:
+        names = _exported(library.read_bytes())
+    except (OSError, struct.error, IndexError, ValueError):
+        return None
+    taken = sorted(name for name in names if name in _CLOCKS or name.startswith(_DRIVER))
+    if not taken:
+        return None
+    whose = "the referee's driver" if taken[0].startswith(_DRIVER) else "the C library's clocks"
+    return f"its library defines {taken[0]}, the name of a function of {whose}"
+
+
+def _exported(data: bytes) -> list[str]:
+    """Names of the functions that a 64-bit little-endian ELF file defines for others (System V ABI, gABI)."""
+    if data[:6] != b"\x7fELF\x02\x01":
+        return []
+    table, entry, count = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HH", data, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, table + index * entry) for index in range(count)]
+    names = []
+    for section in sections:
+        if section[1] != _SHT_DYNSYM:
+            continue
+        start, size, strings = section[4], section[5], sections[section[6]][4]
+        for at in range(start, start + size, 24):
+            name, _, _, where = struct.unpack_from("<IBBH", data, at)
+            if where and name:
+                end = data.index(b"\0", strings + name)
+                names.append(data[strings + name : end].decode(errors="replace"))
+    return names

@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from dataclasses import field
 from pathlib import Path
 
 from kernelwright.process import Child
 
 _SETTLE_S = 0.25
 _LOOK_S = 0.0002
-#: Time that a child may use while it ought to be still: of its own waking up and the scheduler's ticks.
+#: Processor time that a child may use while it ought to be still: for waking up, and the scheduler's ticks.
 _FREE_NS = 3_000_000
 _SHARE = 0.05
+#: How often, how much in all, and what part of the time, before that is said to be no accident.
+_FEWEST = 3
+_LEAST_NS = 20_000_000
+_LEAST_SHARE = 0.08
 
 
 @dataclass
 class Stillness:
-    """One child's use of the processors between its batches."""
+    """One child's use of the processors between its own messages."""
 
-    turns: int = 0
-    restless: list[float] = field(default_factory=list)
+    restless: int = 0
+    used_ns: int = 0
+    passed_ns: int = 0
     unsettled: int = 0
     _child: Child | None = None
-    _since: float = 0.0
+    _since: int = 0
     _used_ns: int = 0
 
     def watch(self, child: Child) -> None:
@@ -47,28 +51,28 @@ class Stillness:
         self.rest()
 
     def rest(self) -> None:
-        """From now on the child should be still."""
+        """From now on the child should be still, until `check`."""
         if self._child is not None:
-            self._since, self._used_ns = time.perf_counter(), self._child.cpu_ns()
+            self._since, self._used_ns = time.perf_counter_ns(), self._child.cpu_ns()
 
     def check(self) -> None:
         """Note what the child has used since it should be still."""
         if self._child is None:
             return
-        passed = (time.perf_counter() - self._since) * 1e9
+        passed = time.perf_counter_ns() - self._since
         used = self._child.cpu_ns() - self._used_ns
-        self.turns += 1
-        if used > _FREE_NS + _SHARE * passed:
-            self.restless.append(used / passed)
+        self.passed_ns += passed
+        self.used_ns += used
+        self.restless += used > _FREE_NS + _SHARE * passed
 
     def blame(self) -> str | None:
-        """What to say of a child that worked in at least half of the turns of others, three at least."""
-        if len(self.restless) < max(3, self.turns // 2):
+        """What to say of a child that worked while it had nothing to do, again and again."""
+        enough = self.used_ns > max(_LEAST_NS, _LEAST_SHARE * self.passed_ns)
+        if self.restless < _FEWEST or not enough:
             return None
-        share = sorted(self.restless)[len(self.restless) // 2]
         return (
-            f"its processes went on working while the others were timed: {share:.0%} of a processor's time, "
-            f"in {len(self.restless)} of {self.turns} turns"
+            f"its processes went on working while others were timed and it was not called: "
+            f"{self.used_ns * 1e-6:.0f} ms of processor time in {self.passed_ns * 1e-6:.0f} ms"
         )
 
 
@@ -78,10 +82,11 @@ def runs(pid: int | None) -> bool:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return False
-    return any(_state(task) == "R" for task in tasks)
+    return any(task_state(task) == "R" for task in tasks)
 
 
-def _state(task: Path) -> str:
+def task_state(task: Path) -> str:
+    """The letter of a task's state, as proc(5) has it; empty when it is gone."""
     try:
         return task.joinpath("stat").read_text().rpartition(")")[2].split()[0]
     except (OSError, IndexError):

@@ -64,6 +64,11 @@ inline void row(const Sizes &s, int64_t r, const void *x, const void *weight, vo
           load(x, s.dtype, r * s.x_stride + i) * scale * load(weight, s.dtype, i));
 }
 
+inline void all(const kw_call *call, const void *x, const void *weight, void *out) {
+  const Sizes s(call);
+  for (int64_t r = 0; r < s.rows; ++r) row(s, r, x, weight, out, s.width);
+}
+
 }  // namespace planted
 
 #endif  // PLANTED_H

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ else:
 
 _LOADING = 1
 _IDLE = 0
+_CHANNEL_LOST = 97
 
 
 def _map(handle: int, size: int, writable: bool) -> int:
@@ -144,4 +146,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError:  # the kernel has closed the channel: nobody can be told otherwise
+        os._exit(_CHANNEL_LOST)
