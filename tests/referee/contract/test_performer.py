@@ -467,6 +467,23 @@ def test_the_number_of_threads_is_the_judges(loaded: Perform) -> None:
     assert [performer.call([node], threads=n).value["v"] for n in (2, 1, 2)] == [2, 1, 2]
 
 
+def test_the_number_of_threads_holds_for_every_batch(loaded: Perform) -> None:
+    performer = loaded(
+        """
+        import torch
+
+        def kernel(x):
+            seen = torch.get_num_threads()
+            torch.set_num_threads(1)
+            return seen
+        """
+    )
+    performer.arrange([([performer.board.put(torch.ones(1))], {})], threads=2)
+    for _ in range(2):
+        performer.batch([0, 0])
+        assert [one.value["v"] for one in performer.collect([0, 1])] == [2, 1]
+
+
 def test_a_traced_call_names_the_operators_it_reached(loaded: Perform) -> None:
     performer = loaded("import torch\n\ndef kernel(x):\n    return torch.softmax(x, -1)\n")
     node = performer.board.put(torch.ones(2, 2))

@@ -248,6 +248,11 @@ def test_whoever_opens_the_memory_of_another_process_is_named(perform: Perform, 
     assert "the mem of another process" in noted.said
 
 
+def test_whoever_asks_for_calls_into_other_processes_is_named(perform: Perform) -> None:
+    (noted,) = acts_of(perform(kernel_that("import ctypes; ctypes.CDLL(None).ptrace")))
+    assert noted.said == "asks for ptrace, which reads or changes other processes"
+
+
 @pytest.mark.parametrize("call", ["os.kill(os.getppid(), 18)", "os.killpg(os.getpgid(os.getppid()), 18)"])
 def test_whoever_signals_a_process_not_its_own_is_named(perform: Perform, call: str) -> None:
     # SIGCONT does nothing to a process that runs.

@@ -50,9 +50,9 @@ _mallopt = ctypes.CDLL(None).mallopt if hasattr(ctypes.CDLL(None), "mallopt") el
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 _MADV_POPULATE_WRITE = 23
 _POISON = 0xFF
-_POISON_BLOCKS = 256
+_POISON_BLOCKS = 64
 #: Bytes in blocks of one size, where three are less; and the most that three may be.
-_POISON_BYTES, _POISON_MOST = 8 << 20, 256 << 20
+_POISON_BYTES, _POISON_MOST = 4 << 20, 256 << 20
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 

@@ -128,12 +128,18 @@ class Board:
     def rewrite(self, node: Node, tensor: Tensor) -> None:
         """New contents, same place; fences and gaps are restored too."""
         place = self._places[node["lo"]]
-        self._bytes[place.low : place.high] = PATTERN
-        if node["nbytes"]:
-            # Elements that share memory are equal, so the order in which they are written does not matter.
-            strides = node["strides"]
-            target, source = self.tensor(node), tensor.detach()
-            _bits(_distinct(target, strides)).copy_(_bits(_distinct(source, strides)))
+        if not node["nbytes"]:
+            self._bytes[place.low : place.high] = PATTERN
+            return
+        # Elements that share memory are equal, so the order in which they are written does not matter.
+        target = _distinct(self.tensor(node), node["strides"])
+        source = _distinct(tensor.detach(), node["strides"])
+        if target.nbytes < node["nbytes"]:  # it has gaps
+            self._bytes[place.low : place.high] = PATTERN
+        else:
+            self._bytes[place.low : node["at"]] = PATTERN
+            self._bytes[node["at"] + node["nbytes"] : place.high] = PATTERN
+        _bits(target).copy_(_bits(source))
 
     def holds(self, node: Node, tensor: Tensor) -> bool:
         """Whether the place holds the bits of `tensor` (same shape and dtype), NaN bits included."""

@@ -63,7 +63,7 @@ _EVENTS = frozenset(
     {
         *("open", "os.kill", "os.killpg", "os.remove", "os.rename", "os.truncate", "os.chmod", "os.link"),
         *("os.symlink", "shutil.rmtree", "shutil.move", "gc.get_objects", "gc.get_referrers"),
-        *("gc.get_referents", "sys._getframe", "sys._current_frames", "os.putenv"),
+        *("gc.get_referents", "sys._getframe", "sys._current_frames", "ctypes.dlsym", "os.putenv"),
     }
 )
 _LOOKS = {
@@ -73,6 +73,7 @@ _LOOKS = {
     "sys._getframe": "the frames of its callers",
     "sys._current_frames": "the frames of all threads",
 }
+_INTO_OTHERS = ("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd")
 _CHANGES = ("os.remove", "os.rename", "os.truncate", "os.chmod", "os.link", "os.symlink", "shutil.rmtree")
 #: Modules through which a file is opened or a frame is looked at on behalf of their caller.
 _GO_BETWEEN = (
@@ -220,6 +221,10 @@ class Sensors:
                 self._opened(args)
             elif event in ("os.kill", "os.killpg"):
                 self._signalled(event, args)
+            elif event == "ctypes.dlsym":
+                if args[1] in _INTO_OTHERS:
+                    said = f"asks for {args[1]}, which reads or changes other processes"
+                    self.note("opened", args[1], said, where=self._where())
             elif event in _LOOKS:
                 self._looked(event)
             elif event in _CHANGES:

@@ -116,6 +116,7 @@ class Performer(Handle):
         self._number = 0
         self._counts: dict[int, int] = {}
         self._slots: tuple[Arguments, ...] = ()
+        self._threads: int | None = None
         self._order: tuple[int, ...] = ()
         self._first = 0
         self._told: dict[tuple[str, str], Act] = {}
@@ -224,8 +225,11 @@ class Performer(Handle):
         return _as_many(copies, self._counts.get(number, len(copies)))
 
     def arrange(self, slots: Sequence[Arguments], *, threads: int | None = None) -> None:
-        """Build the argument tuples of a race once; their tensors stay in place in the board."""
-        self._slots = tuple(slots)
+        """Build the argument tuples of a race once; their tensors stay in place in the board.
+
+        `threads` is torch's number of threads in all batches that follow.
+        """
+        self._slots, self._threads = tuple(slots), threads
         told = [{"args": [*args], "kwargs": dict(kwargs)} for args, kwargs in slots]
         self.ask("arrange", slots=told, threads=threads)
 
@@ -246,7 +250,7 @@ class Performer(Handle):
         """
         limit = self.deadlines.batch_s if within_s is None else within_s
         self._order, self._first = tuple(order), 0 if keep is None else max(0, len(order) - keep)
-        self.ask("plan", within_s=limit, order=[*order], lead=[*lead], keep=keep)
+        self.ask("plan", within_s=limit, order=[*order], lead=[*lead], keep=keep, threads=self._threads)
         if refresh is not None:
             refresh()
         used = self.cpu_ns()
