@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ from kernelwright.referee._python_clock import BLOCK_NS
 from kernelwright.referee._python_clock import calibrate
 from kernelwright.referee._python_clock import callable_contestant
 from kernelwright.referee._python_clock import Contestant
+from kernelwright.referee._python_clock import longer
 from kernelwright.referee._python_clock import run_rounds
 
 
@@ -68,6 +70,22 @@ def test_a_block_lasts_a_millisecond_or_is_one_call() -> None:
     assert long.calls == 1
     assert short.calls > 1000
     assert short.calls * short.best_ns <= 2 * BLOCK_NS
+
+
+def test_a_quarter_of_a_block_comes_ahead_of_it_and_nothing_ahead_of_a_long_call() -> None:
+    quick, long = contestant(lambda x, scale: x, lead=2), contestant(lambda x, scale: x)
+    quick.best_ns, long.best_ns = 10_000.0, 50_000_000.0
+    assert quick.block_lead == quick.calls // 4
+    assert long.block_lead == 0
+    quick.best_ns = 900_000.0
+    assert quick.block_lead == 2
+
+
+def test_the_length_of_a_block_moves_a_little() -> None:
+    lengths = {longer(80, random.Random(seed)) for seed in range(40)}
+    assert lengths <= set(range(80, 91))
+    assert len(lengths) > 4
+    assert longer(1, random.Random(0)) == 1
 
 
 def test_rounds_are_paired_and_interleaved() -> None:

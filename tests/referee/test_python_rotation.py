@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+from typing import Any
 
 import pytest
 import torch
@@ -19,13 +21,14 @@ from kernelwright.referee._python_rotation import Ring
 MIB = 1 << 20
 
 
-def make_ring(*, slots: int, warm: bool = False, contents: int = 2) -> Ring:
+def make_ring(*, slots: int, warm: bool = False, contents: int = 2, **more: Any) -> Ring:
     tensors = {"x": torch.zeros(3, 5, dtype=torch.bfloat16), "w": torch.zeros(5), "out": torch.zeros(3, 5)}
     filled = [
         {"x": torch.full((3, 5), float(number), dtype=torch.bfloat16), "w": torch.arange(5.0) + number}
         for number in range(contents)
     ]
-    return Ring(Pool(), Layout(tensors), filled, "out", slots=slots, warm=warm, seed=1)
+    pool = more.pop("pool", None) or Pool()
+    return Ring(pool, Layout(tensors), filled, "out", slots=slots, warm=warm, seed=1, **more)
 
 
 @given(slots=st.integers(2, 40), block=st.integers(1, 7))
@@ -78,6 +81,29 @@ def test_tensors_without_elements_have_their_shape() -> None:
     layout = Layout({"x": torch.zeros(0, 4), "out": torch.zeros(0, 4)})
     ring = Ring(Pool(), layout, [{"x": torch.zeros(0, 4)}], "out", slots=2, warm=False, seed=0)
     assert [tuple(view.shape) for view in ring.take(1)[0]] == [(0, 4), (0, 4)]
+
+
+def test_rings_on_one_file_are_one_ring_that_is_filled_once() -> None:
+    file = os.memfd_create("ring")
+    os.ftruncate(file, 1 << 20)
+    first = make_ring(slots=6, pool=Pool(file))
+    second = make_ring(slots=6, pool=Pool(file), fill=False)
+    os.close(file)
+    for _ in range(6):
+        (x, w, out), (same_x, same_w, same_out) = first.take(1)[0], second.take(1)[0]
+        assert torch.equal(x, same_x)
+        assert torch.equal(w, same_w)
+        out.fill_(3.0)
+        assert bool((same_out == 3.0).all())
+
+
+def test_whoever_asks_says_where_in_the_order_a_block_begins() -> None:
+    ring = make_ring(slots=5)
+    places = [views[0].data_ptr() for views in ring.take(5)]
+    ring.seek(7)
+    assert [views[0].data_ptr() for views in ring.take(2)] == places[2:4]
+    assert ring.used(9) == 9
+    assert make_ring(slots=4, warm=True).used(9) == 2
 
 
 def test_a_cold_ring_is_as_large_as_asked() -> None:

@@ -92,7 +92,7 @@ def bench(
         with dispatch.use_backend(backend):
             pass
     rows = []
-    with Templates() as templates:
+    with Templates(settings.regimes) as templates:
         for spec, by_dtype in planned:
             for dtype, wanted in by_dtype.items():
                 for regime in settings.regimes:

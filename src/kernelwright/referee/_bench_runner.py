@@ -112,27 +112,36 @@ class Measured:
 
 
 class Templates:
-    """What children are forked from: a process that has imported torch and us, one for each regime, since the
-    C library reads how to keep its heap when a process starts. A context manager."""
+    """What children are forked from: processes that have imported torch and us, started all at once.
 
-    def __init__(self) -> None:
-        self._known: dict[Regime, Template] = {}
+    One for each regime, since the C library reads how to keep its heap when a process starts. A context
+    manager.
+    """
+
+    def __init__(self, regimes: Sequence[Regime]) -> None:
+        self._environments = {
+            regime: {**os.environ, **(_KEEP_PAGES if regime is Regime.PREALLOCATED else {})}
+            for regime in dict.fromkeys(regimes)
+        }
+        self._templates: dict[Regime, Template] = {}
 
     def __enter__(self) -> Templates:
+        for regime, environment in self._environments.items():
+            self._templates[regime] = Template([_CHILD], env=environment)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for template in self._known.values():
+        for template in self._templates.values():
             template.close()
-        self._known.clear()
 
     def child(self, regime: Regime, ring: int) -> Child:
         """A fresh child for one contestant, which may map `ring`."""
-        environment = {**os.environ, **(_KEEP_PAGES if regime is Regime.PREALLOCATED else {})}
-        if regime not in self._known:
-            self._known[regime] = Template([_CHILD], env=environment)
-        return self._known[regime].child(
-            _SCRIPT, limits=Limits(wall_s=_CHILD_S), env=environment, cwd=Path.cwd(), pass_fds=(ring,)
+        return self._templates[regime].child(
+            _SCRIPT,
+            limits=Limits(wall_s=_CHILD_S),
+            env=self._environments[regime],
+            cwd=Path.cwd(),
+            pass_fds=(ring,),
         )
 
 
