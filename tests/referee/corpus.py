@@ -97,9 +97,9 @@ def _read(file: Path) -> Specimen:
 
 def lay_out(specimen: Specimen, folder: Path) -> ContractTarget:
     """Copies of the specimen and its baseline, side by side under plain names."""
-    shutil.copy(HERE / "baselines" / f"{specimen.baseline}.py", folder / "baseline.py")
     package = folder / "candidates"
-    package.mkdir()
+    package.mkdir(parents=True)
+    shutil.copy(HERE / "baselines" / f"{specimen.baseline}.py", folder / "baseline.py")
     shutil.copy(specimen.file, package / f"{specimen.name}.py")
     (package / "neighbour.py").write_text("kernel = None\n")
     return ContractTarget(

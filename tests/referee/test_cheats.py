@@ -15,6 +15,7 @@ from . import corpus
 CHEATS = corpus.specimens("cheats")
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
 def test_a_cheat_is_caught_by_name(cheat: corpus.Specimen, tmp_path: Path) -> None:
     verdict = corpus.judge(cheat, tmp_path, patience=corpus.PATIENCE)

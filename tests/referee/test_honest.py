@@ -14,11 +14,15 @@ from . import corpus
 HONEST = corpus.specimens("honest")
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("kernel", HONEST, ids=lambda kernel: kernel.name)
 def test_an_honest_kernel_passes(kernel: corpus.Specimen, tmp_path: Path) -> None:
     if kernel.needs and shutil.which(kernel.needs) is None:
         pytest.skip(f"{kernel.needs} is not installed here")
     verdict = corpus.judge(kernel, tmp_path)
+    if verdict.status is Status.NOISY:
+        # That is said of the machine, not of the kernel.
+        verdict = corpus.judge(kernel, tmp_path / "again")
     assert verdict.status is Status.PASSED, f"{verdict.status}: {verdict.reason}"
     (contest,) = verdict.contests
     if kernel.comparison:
