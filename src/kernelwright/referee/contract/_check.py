@@ -223,7 +223,7 @@ class CheckRun:
         contract = self._reference.contract
         terms = Terms(
             names=facts.parameters,
-            contiguous=case.kind is Kind.LAYOUT,
+            dense=case.kind is Kind.LAYOUT,
             shares=contract.shares,
             share="the same addresses" if case.spot is Spot.SAME else "the same shapes",
         )

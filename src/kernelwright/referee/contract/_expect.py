@@ -50,8 +50,8 @@ class Leaf:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
-    def layout_fault(self, fact: TensorFact, *, contiguous: bool) -> Fault | None:
-        """What is wrong with type, device, dtype, shape or strides; `contiguous` strides may be allowed."""
+    def layout_fault(self, fact: TensorFact, *, dense: bool) -> Fault | None:
+        """What is wrong with type, device, dtype, shape or strides; `dense`: in any order of dimensions."""
         if fact.type != "torch.Tensor":
             return self._type_fault(fact)
         if fact.device != "cpu":
@@ -67,7 +67,7 @@ class Leaf:
         if fact.shape != self.shape:
             return Fault(Status.WRONG, f"{self.name} has shape {fact.shape}, the reference's {self.shape}")
         if not same_strides(self.shape, fact.strides, self.strides) and not (
-            contiguous and same_strides(self.shape, fact.strides, _contiguous(self.shape))
+            dense and is_dense(self.shape, fact.strides)
         ):
             return Fault(
                 Status.WRONG,
@@ -250,12 +250,16 @@ def same_strides(shape: Sequence[int], one: Sequence[int], other: Sequence[int])
     return all(size == 1 or a == b for size, a, b in zip(shape, one, other, strict=True))
 
 
-def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether a tensor fills its memory without gaps and overlaps, whatever the order of its dimensions."""
+    step = 1
+    for stride, size in sorted((stride, size) for size, stride in zip(shape, strides, strict=True)):
+        if size == 1:
+            continue
+        if stride != step:
+            return False
+        step *= size
+    return True
 
 
 def values_of(node: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

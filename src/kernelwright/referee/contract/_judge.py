@@ -43,8 +43,8 @@ from kernelwright.referee.contract._stage import Performer
 _LIFE_S = 24 * 3600.0
 #: The largest file that a candidate may write: beyond what compilers leave, far below a disk.
 _FILE_BYTES = 1 << 30
-#: Memory that a candidate may take, without and for each byte of its largest call.
-_MEMORY_BYTES, _MEMORY_FACTOR = 8 << 30, 16
+#: Memory that a candidate may take: at all, for each byte of its largest call, for each processor's thread.
+_MEMORY_BYTES, _MEMORY_FACTOR, _THREAD_BYTES = 4 << 30, 16, 32 << 20
 #: The variables that a candidate gets: those of compilers, loaders and mathematical libraries.
 _VARIABLES = ("PATH", "LANG", "TZ", "CC", "CXX", "CXXFLAGS", "LD_LIBRARY_PATH", "LD_PRELOAD", "CPATH")
 _PREFIXES = ("LC_", "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCH_", "ATEN_")
@@ -159,7 +159,9 @@ class ContractJudge:
 
     def _memory_bytes(self) -> int:
         """What the candidate may take: many times what its largest call needs, if the machine has it."""
-        return min(default_memory_bytes(), _MEMORY_BYTES + _MEMORY_FACTOR * self.reference.largest_bytes)
+        threads = _THREAD_BYTES * (os.cpu_count() or 1)
+        wanted = _MEMORY_BYTES + threads + _MEMORY_FACTOR * self.reference.largest_bytes
+        return min(default_memory_bytes(), wanted)
 
     def load(self, performer: Performer, *, threads: int | None = None) -> None:
         """Load the candidate; one that is a class is made as the reference's Model is. PerformerFailure."""

@@ -34,13 +34,13 @@ class Past(Protocol):
 class Terms:
     """What the contract leaves open for a call.
 
-    `contiguous`: outputs may be contiguous whatever the reference's are, for layouts that the user's inputs
-    do not have. `shares`: outputs may lie in memory of inputs or of earlier outputs. `names` are those of the
+    `dense`: outputs may have their dimensions in any order in memory, for layouts that the user's inputs do
+    not have. `shares`: outputs may lie in memory of inputs or of earlier outputs. `names` are those of the
     call's tensors, `share` is what the call has in common with earlier ones.
     """
 
     names: tuple[str, ...]
-    contiguous: bool = False
+    dense: bool = False
     shares: bool = False
     share: str = ""
 
@@ -91,7 +91,7 @@ def _changed_inputs(made: Made, board: Board, nodes: Sequence[Node], terms: Term
 
 def _layouts(made: Made, result: CallResult, terms: Terms) -> Fault | None:
     for leaf, fact in zip(made.expected.leaves, result.facts, strict=False):
-        fault = leaf.layout_fault(fact, contiguous=terms.contiguous)
+        fault = leaf.layout_fault(fact, dense=terms.dense)
         if fault is not None:
             return fault
     return None
