@@ -16,6 +16,7 @@ from kernelwright.referee.contract._slots import nodes_of
 from kernelwright.referee.contract._slots import Slots
 
 SHAPE = (6, 8)
+NAMES = ("x", "weight", "labels")
 
 
 def as_draw(*arguments: Any) -> Draw:
@@ -61,7 +62,7 @@ def test_the_judge_knows_what_each_slot_holds(board: Board, slots: Slots) -> Non
         slots.renew()
         for slot in range(len(slots)):
             assert same(slots.contents(slot), held(board, slots, slot))
-            assert slots.changed(slot) is None
+            assert slots.changed(slot, NAMES) is None
 
 
 def test_every_slot_has_other_contents_after_each_renewal(board: Board, slots: Slots) -> None:
@@ -124,14 +125,14 @@ def test_what_a_performer_does_to_its_inputs_is_found(board: Board, slots: Slots
     slots.renew()
     node = nodes_of(slots.arguments[2])[0]
     board.tensor(node)[0, 0] += 1
-    assert slots.changed(2) == "changed its input 0"
-    assert slots.changed(1) is None
+    assert slots.changed(2, NAMES) == "changed its input x"
+    assert slots.changed(1, NAMES) is None
     slots.restore()
-    assert slots.changed(2) is None
+    assert slots.changed(2, NAMES) is None
     weight = nodes_of(slots.arguments[3])[1]
     whole = {**weight, "shape": [2, 7], "strides": [8, 1], "nbytes": 15 * 4}
     board.tensor(whole)[0, 1] = 0.0
-    assert slots.changed(3) == "wrote 4 bytes between its rows of input 1"
+    assert slots.changed(3, NAMES) == "wrote 4 bytes between its rows of its input weight"
 
 
 def test_an_order_takes_all_slots_before_any_again(slots: Slots) -> None:

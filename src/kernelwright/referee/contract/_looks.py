@@ -49,14 +49,15 @@ class Look:
 class Looks:
     """Takes looks at blocks of a candidate and judges them; `judged` counts those that were found right.
 
-    `mutates`: calls change their arguments, so that these are judged as outputs are. `only_last`: outputs may
-    share their memory, so that only the last one is whole.
+    `names` are those of the calls' tensors. `mutates`: calls change their arguments, so that these are judged
+    as outputs are. `only_last`: outputs may share their memory, so that only the last one is whole.
     """
 
     def __init__(
         self,
         reference: Reference,
         workload: str,
+        names: Sequence[str],
         performer: Performer,
         slots: Slots,
         *,
@@ -67,6 +68,7 @@ class Looks:
     ) -> None:
         self._reference = reference
         self._workload = workload
+        self._names = tuple(names)
         self._performer = performer
         self._slots = slots
         self._room = 2 * output_bytes + (1 << 20)
@@ -94,7 +96,7 @@ class Looks:
                     self._before(slot),
                     one,
                     self._after(slot) if self._mutates else None,
-                    None if self._mutates else self._slots.changed(slot),
+                    None if self._mutates else self._slots.changed(slot, self._names),
                 )
             )
 
@@ -164,7 +166,7 @@ class Looks:
                 # contents have much in common.
                 if got is not None and was is not None and _equal_bits(got, was):
                     earlier[index].insert(0, Earlier(said, was, None))
-        named = [(f"argument {index}", tensor) for index, tensor in enumerate(look.inputs)]
+        named = list(zip(self._names, look.inputs, strict=True))
         return output_fault(made.expected, look.taken, look.after, inputs=named, earlier=earlier) or fault
 
 
@@ -187,7 +189,7 @@ def output_fault(
     if fault is not None:
         return fault
     for index, (leaf, got, fact) in enumerate(zip(expected.leaves, taken.tensors, taken.facts, strict=True)):
-        fault = leaf.layout_fault(fact, contiguous=True)
+        fault = leaf.layout_fault(fact, dense=False)
         if fault is None and got is None:
             fault = Fault(Status.WRONG, f"{leaf.name} could not be read: {fact.problem}")
         if fault is None and got is not None:

@@ -164,6 +164,7 @@ class Pair:
         self._looks = Looks(
             ground.reference,
             ground.facts.name,
+            ground.facts.parameters,
             self.candidate,
             cand.slots,
             output_bytes=self._draws[0].expected.nbytes,

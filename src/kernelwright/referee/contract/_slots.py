@@ -151,15 +151,14 @@ class Slots:
             found.append(_tensor(bits, place.node))
         return tuple(found)
 
-    def changed(self, slot: int) -> str | None:
+    def changed(self, slot: int, names: Sequence[str]) -> str | None:
         """Which tensor of a slot does not hold what was put there, or has something written around it."""
-        for index, held in enumerate(self.contents(slot)):
-            node = self._nodes[slot][index]
+        for name, node, held in zip(names, self._nodes[slot], self.contents(slot), strict=True):
             harm = self._board.harm(node)
             if harm:
-                return f"wrote {harm} of input {index}"
+                return f"wrote {harm} of its input {name}"
             if not self._board.holds(node, held):
-                return f"changed its input {index}"
+                return f"changed its input {name}"
         return None
 
     def _place(self, index: int, single: bool) -> _Place:
