@@ -6,10 +6,13 @@ verdict: out_of_memory, crashed
 says: memory
 """
 
+import torch
+
 
 def kernel(x, weight):
     blocks = []
     # Bounded, so that a corpus does no harm where a guard is missing.
-    for power in range(28, 36):
-        blocks.append(bytearray(1 << power) if power < 30 else x.new_zeros(1 << power - 2))
+    for power in range(28, 37):
+        blocks.append(torch.empty(1 << power, dtype=torch.uint8))
+        blocks[-1][:: 1 << 20] = 1
     return x

@@ -3,7 +3,7 @@
 catalogue: first_call
 baseline: rms_norm
 verdict: cheated, nondeterministic, wrong
-says: earlier|replay|timed|skip|never written|same data|other elements
+says: earlier|replay|timed|skip|never written|same data|other elements|back to back
 """
 
 import random
