@@ -52,6 +52,10 @@ PATCHES = {
     "torch.compile = torch._dynamo.disable(lambda *a: None)": "torch.compile",
     "import functools; torch.mean = functools.partial(torch.mean)": "torch.mean",
     "del torch.allclose": "torch.allclose",
+    "torch.cuda.synchronize = lambda: None": "torch.cuda.synchronize",
+    "torch.nn.Linear.forward = lambda *a: None": "torch.nn.Linear.forward",
+    "torch.nn.Module.__call__ = lambda *a: None": "torch.nn.Module.__call__",
+    "import numpy.testing as t; t.assert_allclose = lambda *a: None": "numpy.testing.assert_allclose",
 }
 
 

@@ -15,7 +15,9 @@ import time
 import types
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +29,28 @@ _FREE = {
     "torch": frozenset({"Storage"}),  # the storage of the default dtype
     "sys": frozenset({"excepthook", "displayhook", "breakpointhook", "unraisablehook", "exitfunc"}),
 }
-#: Modules of which every callable is kept.
+#: Modules of which every callable is kept, with the code of each function.
 _MODULES = (
     *(builtins, sys, time, os, gc, math, statistics, json, ctypes, signal),
     *(torch, torch.nn.functional, torch.testing, torch.linalg, torch.special, torch.fft, torch.autograd),
     *(torch.random, torch.overrides),
 )
-_CLASSES = (torch.Tensor, torch.nn.Module, torch.autograd.Function, torch.UntypedStorage)
-_CALLABLE = (
-    *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType),
-    *(types.WrapperDescriptorType, types.MethodWrapperType, types.GetSetDescriptorType, property),
-    *(classmethod, staticmethod, type),
+#: Libraries of which all modules are kept that are loaded, and of which modules the classes, too.
+_LIBRARIES, _LAYERS = ("torch", "numpy", "timeit", "random", "datetime"), "torch.nn.modules."
+#: Parts that are large and have nothing that a judge would use.
+_SKIPPED = ("torch.distributed", "torch.fx", "torch.onnx", "torch.ao", "torch.jit", "torch.export")
+_CLASSES = {
+    "torch.Tensor": torch.Tensor,
+    "torch.nn.Module": torch.nn.Module,
+    "torch.autograd.Function": torch.autograd.Function,
+    "torch.UntypedStorage": torch.UntypedStorage,
+}
+_CALLABLE = frozenset(
+    {
+        *(types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.MethodDescriptorType),
+        *(types.WrapperDescriptorType, types.MethodWrapperType, types.GetSetDescriptorType, property),
+        *(types.ClassMethodDescriptorType, classmethod, staticmethod, type, type(torch.Tensor)),
+    }
 )
 _function_type = types.FunctionType
 _MISSING = object()
@@ -45,18 +58,19 @@ _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 
 
 class Snapshot:
-    """The callables of torch, of clocks, of builtins and of the judge's own modules here."""
+    """The callables of torch and numpy, of clocks, of builtins and of the judge's own modules here."""
 
     def __init__(self, judge: Sequence[types.ModuleType] = ()) -> None:
         """`judge` are the judge's own modules here."""
         self._values: dict[str, dict[str, object]] = {}
-        self._scopes: dict[str, Any] = {}
+        self._scopes: dict[str, Callable[[], Mapping[str, object]]] = {}
         self._codes: list[tuple[str, types.FunctionType, types.CodeType]] = []
         own = sys.modules["__main__"]
         for module in (*_MODULES, own):
             self._keep(module.__name__, module)
-        for kind in _CLASSES:
-            self._keep(f"{_public(kind)}", kind)
+        for title, kind in _CLASSES.items():
+            self._keep(title, kind)
+        self._keep_libraries()
         self._judge = [one for module in judge for one in _functions(module, module.__name__)]
         self._judge_codes = [function.__code__ for function in self._judge]
         self._settings = settings()
@@ -64,7 +78,7 @@ class Snapshot:
     def replaced(self) -> Iterator[str]:
         """What was replaced, in words. What torch itself wraps when parts of it are loaded is not."""
         for scope, values in self._values.items():
-            now = _names(self._scopes[scope])
+            now = self._scopes[scope]()
             for name, was in values.items():
                 new = now.get(name, _MISSING)
                 if new is not was and not _of_torch(new):
@@ -87,17 +101,32 @@ class Snapshot:
                 yield name, self._settings[name], now
 
     def _keep(self, title: str, scope: Any) -> None:
-        free = _FREE.get(title, frozenset())
-        kept: dict[str, object] = {
-            name: value
-            for name, value in _names(scope).items()
-            if name not in free and isinstance(value, _CALLABLE)
-        }
-        self._values[title] = kept
-        self._scopes[title] = scope
+        kept = self._keep_names(title, lambda: _names(scope))
         for name, value in kept.items():
             if isinstance(value, _function_type):
                 self._codes.append((f"{title}.{name}", value, value.__code__))
+
+    def _keep_libraries(self) -> None:
+        for title, module in [*sys.modules.items()]:
+            if title.partition(".")[0] not in _LIBRARIES or "._" in title or title.startswith(_SKIPPED):
+                continue
+            if title not in self._values and type(module) is types.ModuleType:
+                self._keep_names(title, partial(vars, module))
+            if title.startswith(_LAYERS):
+                for name, value in [*vars(module).items()]:
+                    public = f"torch.nn.{name}"
+                    if isinstance(value, type) and value.__module__ == title and public not in self._values:
+                        self._keep_names(public, partial(vars, value))
+
+    def _keep_names(self, title: str, names: Callable[[], Mapping[str, object]]) -> dict[str, object]:
+        free = _FREE.get(title, frozenset())
+        # Asking a value for its class instead would wake what libraries have deprecated.
+        kept = {
+            name: value for name, value in names().items() if type(value) in _CALLABLE and name not in free
+        }
+        self._values[title] = kept
+        self._scopes[title] = names
+        return kept
 
 
 def settings() -> dict[str, object]:
@@ -117,10 +146,12 @@ _ONE = float("1")
 
 
 def planted(of_candidate: Callable[[str], bool]) -> list[str]:
-    """Functions of a candidate that were put into modules of ours that it imported itself."""
+    """Functions of a candidate that were put into modules of ours, or numpy's, that it imported itself."""
     found = []
     for title, module in [*sys.modules.items()]:
-        if title.partition(".")[0] != "kernelwright" or not isinstance(module, types.ModuleType):
+        if title.partition(".")[0] not in ("kernelwright", "numpy") or not isinstance(
+            module, types.ModuleType
+        ):
             continue
         for name, value in [*vars(module).items()]:
             if isinstance(value, _function_type) and of_candidate(value.__code__.co_filename):
@@ -159,7 +190,3 @@ def _names(scope: Any) -> dict[str, object]:
     for kind in reversed(scope.__mro__):
         names.update(vars(kind))
     return names
-
-
-def _public(kind: type) -> str:
-    return "torch.Tensor" if kind is torch.Tensor else f"{kind.__module__}.{kind.__qualname__}"
