@@ -15,6 +15,8 @@ from kernelwright.ops import SoftmaxSpec
 from kernelwright.referee._large import expect_any
 from kernelwright.referee._large import LargeExpectation
 from kernelwright.referee._large import row_arguments
+from kernelwright.referee._oracle import ATOL_CAP
+from kernelwright.referee._oracle import exact
 from kernelwright.referee._oracle import expect
 from kernelwright.referee._oracle import expectation
 
@@ -184,3 +186,68 @@ def test_a_large_output_that_is_a_little_wrong_everywhere_fails(
 ) -> None:
     expected, output = large
     assert expected.fault(output * (1 + 1e-5)) is not None
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int32, torch.int64])
+def test_integers_are_exact(dtype: torch.dtype) -> None:
+    right = torch.tensor([[0, 1], [1, 0]]).to(dtype)
+    expected = exact(right, right)
+    assert expected.fault(right.clone()) is None
+    wrong = right.clone()
+    wrong[1, 1] = 1
+    fault = expected.fault(wrong)
+    assert fault is not None
+    assert "1 of 4 elements" in fault
+    assert "element [1, 1]" in fault
+
+
+def test_an_integer_may_be_what_oracle_or_peer_say() -> None:
+    expected = exact(torch.tensor([1, 2]), torch.tensor([1, 3]))
+    assert expected.fault(torch.tensor([1, 2])) is None
+    assert expected.fault(torch.tensor([1, 3])) is None
+    assert expected.fault(torch.tensor([1, 4])) is not None
+
+
+def test_tolerances_of_a_user_replace_the_rule_for_the_largest_error() -> None:
+    oracle = torch.linspace(1, 2, 4096, dtype=torch.float64)
+    budget = ErrorBudget(relative_l2={torch.float32: 1e-2})
+    output = oracle.float()
+    output[100] += 0.01
+    assert expectation(oracle, oracle.float(), budget).fault(output) is not None
+    assert expectation(oracle, oracle.float(), budget, atol=0.02).fault(output) is None
+    assert expectation(oracle, oracle.float(), budget, rtol=0.02).fault(output) is None
+    assert expectation(oracle, oracle.float(), budget, atol=0.0, rtol=0.005).fault(output) is not None
+
+
+def test_tolerances_of_a_user_stay_below_the_outputs_scale() -> None:
+    oracle = torch.full((64,), 1e-4, dtype=torch.float64)
+    expected = expectation(oracle, oracle.float(), ErrorBudget(), atol=1e-2)
+    assert expected.limit == pytest.approx(ATOL_CAP * 1e-4)
+    assert "atol 0.01 was cut to 0.05 of the output's scale of 0.0001" in expected.note
+    assert expected.fault(torch.zeros(64)) is not None
+
+
+def test_what_torch_itself_gives_is_within_any_tolerance() -> None:
+    oracle = torch.linspace(1, 2, 64, dtype=torch.float64)
+    peer = oracle.bfloat16()
+    assert expectation(oracle, peer, ErrorBudget(), atol=0.0, rtol=0.0).fault(peer) is None
+
+
+def test_slack_counts_neither_for_the_largest_error_nor_for_l2() -> None:
+    oracle = torch.ones(64, dtype=torch.float64)
+    slack = torch.zeros(64, dtype=torch.float64)
+    slack[:32] = 0.5
+    expected = expectation(oracle, oracle.float(), ErrorBudget(), slack=slack)
+    output = torch.ones(64)
+    output[:32] = 1.5
+    assert expected.fault(output) is None
+    output[40] = 1.001
+    assert expected.fault(output) is not None
+
+
+def test_endless_slack_leaves_an_element_open() -> None:
+    oracle = torch.ones(4, dtype=torch.float64)
+    slack = torch.tensor([0.0, math.inf, 0.0, 0.0])
+    expected = expectation(oracle, oracle.float(), ErrorBudget(), slack=slack)
+    assert expected.fault(torch.tensor([1.0, math.nan, 1.0, 1.0])) is None
+    assert expected.fault(torch.tensor([1.0, 1.0, math.nan, 1.0])) is not None
