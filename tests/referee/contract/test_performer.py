@@ -553,6 +553,14 @@ def test_outputs_of_a_batch_say_what_they_share(loaded: Perform) -> None:
     assert performer.collect([1])[0].facts[0].shares_input == 0
 
 
+def test_timed_outputs_in_one_memory_are_said(loaded: Perform) -> None:
+    performer = loaded("import torch\n\nout = torch.empty(4)\n\ndef kernel(x):\n    return out.copy_(x)\n")
+    performer.arrange([([performer.board.put(torch.zeros(4))], {})])
+    performer.batch([0, 0, 0])
+    facts = [one.facts[0] for one in performer.collect([0, 2])]
+    assert [fact.shares_earlier for fact in facts] == [None, 1]
+
+
 def test_checked_and_timed_calls_come_from_the_same_line(loaded: Perform) -> None:
     performer = loaded(
         """

@@ -43,6 +43,7 @@ _data_ptr = torch.Tensor.data_ptr
 _no_interception = torch._C.DisableTorchFunction
 _gc_disable = gc.disable
 _gc_enable = gc.enable
+_gc_isenabled = gc.isenabled
 _mprotect = ctypes.CDLL(None, use_errno=True).mprotect
 _mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _mallopt = ctypes.CDLL(None).mallopt if hasattr(ctypes.CDLL(None), "mallopt") else None
@@ -53,6 +54,9 @@ _POISON = 0xFF
 _POISON_BLOCKS = 64
 #: Bytes in blocks of one size, where three are less; and the most that three may be.
 _POISON_BYTES, _POISON_MOST = 4 << 20, 256 << 20
+
+#: With so many calls before it a timed output is held to share no memory.
+_LOOK_BACK = 16
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -145,12 +149,13 @@ class Actor:
             try:
                 # The same line as in a batch: who looks at its caller sees no difference.
                 run(function, [(args, kwargs)], made)
+                (value,) = made
+                taken = self._outputs.take(
+                    value, message["at"], message["room"], inputs=inputs, number=message["number"]
+                )
             finally:
                 self._protect(guards, mmap.PROT_READ | mmap.PROT_WRITE)
-        (value,) = made
-        reply.update(
-            self._outputs.take(value, message["at"], message["room"], inputs=inputs, number=message["number"])
-        )
+        reply.update(taken)
         self._sensors.after_call()
         if message["settle_ms"] is not None:
             _sleep(message["settle_ms"] / 1e3)
@@ -202,12 +207,14 @@ class Actor:
         calls = len(plan)
         work = prepared(function, plan)
         del plan
+        collects = _gc_isenabled()
         _gc_disable()
         try:
             with _no_grad():
                 own_ns = timed(work, self._batch)
         finally:
-            _gc_enable()
+            if collects:
+                _gc_enable()
         self._sensors.after_call()
         return {"own_ns": own_ns, "calls": calls}
 
@@ -216,7 +223,9 @@ class Actor:
         at, end = message["at"], message["at"] + message["room"]
         taken = []
         for index, nodes in zip(message["calls"], message["inputs"], strict=True):
-            one = self._outputs.take(self._batch[index - self._first], at, end - at, inputs=nodes)
+            place = index - self._first
+            earlier = [self._batch[other] for other in range(max(0, place - _LOOK_BACK), place)]
+            one = self._outputs.take(self._batch[place], at, end - at, inputs=nodes, earlier=earlier)
             at += one["used"]
             taken.append(one)
         return {"taken": taken}
@@ -266,8 +275,7 @@ class Actor:
     def _gradients(
         self, value: object, wanted: Sequence[Node | None], given: object, message: Mapping[str, Any]
     ) -> list[Node | None]:
-        flat: list[torch.Tensor] = []
-        collect_tensors(value, flat)
+        flat = outputs.tensors_in(value)
         pairs = [
             (tensor, self._decode(node))
             for tensor, node in zip(flat, wanted, strict=False)
@@ -275,8 +283,7 @@ class Actor:
         ]
         if pairs:
             _backward([tensor for tensor, _ in pairs], [grad for _, grad in pairs])
-        leaves: list[torch.Tensor] = []
-        collect_tensors(given, leaves)
+        leaves = outputs.tensors_in(given)
         at, end = message["gradients_at"], message["gradients_at"] + message["room"]
         nodes: list[Node | None] = []
         for leaf in leaves:
@@ -314,16 +321,6 @@ def run(function: Callable[..., Any], plan: Sequence[Arguments], kept: deque[Any
 
 def _apply(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return function(*args, **kwargs)
-
-
-def collect_tensors(value: object, into: list[torch.Tensor]) -> None:
-    """The tensors of a value, in the order of its tree."""
-
-    def place(tensor: torch.Tensor) -> Node:
-        into.append(tensor)
-        return {"t": "value", "v": None}
-
-    tree.encode(value, place, odd="describe")
 
 
 def poison(sizes: Sequence[int]) -> None:

@@ -95,17 +95,25 @@ class Outputs:
         *,
         inputs: Sequence[Mapping[str, Any]] = (),
         number: int | None = None,
+        earlier: Sequence[object] | None = None,
     ) -> dict[str, Any]:
         """Copy an output into the `room` bytes at `at`; its tree and the facts of its tensors.
 
-        `inputs` are the nodes of the call's tensor arguments; with a `number`, the output is kept as that
-        call's.
+        `inputs` are the nodes of the call's tensor arguments; `earlier` are outputs of calls before it, the
+        last one last, by default those that are kept; with a `number`, the output is kept as that call's.
         """
         with _no_interception():
             tensors: list[torch.Tensor] = []
             copier = _Copier(self._base, at, at + room, tensors)
             node = tree.encode(value, copier.place, odd="describe")
-            facts = [self._fact(tensor, index, tensors, inputs) for index, tensor in enumerate(tensors)]
+            before = (
+                [one.storages for one in self._kept]
+                if earlier is None
+                else [_storages(tensors_in(one)) for one in earlier]
+            )
+            facts = [
+                self._fact(tensor, index, tensors, inputs, before) for index, tensor in enumerate(tensors)
+            ]
             if number is not None:
                 self._keep(number, value, tensors)
         return {"value": node, "facts": facts, "used": copier.top - at}
@@ -127,7 +135,7 @@ class Outputs:
         self._kept.clear()
 
     def _keep(self, number: int, value: object, tensors: Iterable[torch.Tensor]) -> None:
-        storages = tuple(reach for tensor in tensors if (reach := storage_range(tensor)) is not None)
+        storages = _storages(tensors)
         nbytes = sum(high - low for low, high in storages)
         self._kept.append(Kept(number, value, storages, nbytes))
         while len(self._kept) > _KEPT_CALLS or (
@@ -141,6 +149,7 @@ class Outputs:
         index: int,
         tensors: Sequence[torch.Tensor],
         inputs: Sequence[Mapping[str, Any]],
+        earlier: Sequence[Sequence[Range]],
     ) -> dict[str, Any]:
         fact: dict[str, Any] = {"type": tree.type_name(tensor), "problem": problem_of(tensor)}
         if type(tensor) is not _Tensor:
@@ -166,8 +175,8 @@ class Outputs:
         fact["shares_earlier"] = next(
             (
                 ago
-                for ago, one in enumerate(reversed(self._kept), start=1)
-                if any(_meet(reach, storage) for storage in one.storages)
+                for ago, storages in enumerate(reversed(earlier), start=1)
+                if any(_meet(reach, storage) for storage in storages)
             ),
             None,
         )
@@ -247,6 +256,22 @@ def storage_range(tensor: torch.Tensor) -> Range | None:
     # Asking a lazy copy for its address would make it, which is not ours to do.
     low = 0 if _is_cow(tensor) else _storage_ptr(storage)
     return low, low + (_storage_nbytes(storage) if low else 0)
+
+
+def tensors_in(value: object) -> list[torch.Tensor]:
+    """The tensors of a value, in the order of its tree."""
+    found: list[torch.Tensor] = []
+
+    def place(tensor: torch.Tensor) -> Node:
+        found.append(tensor)
+        return {"t": "value", "v": None}
+
+    tree.encode(value, place, odd="describe")
+    return found
+
+
+def _storages(tensors: Iterable[torch.Tensor]) -> tuple[Range, ...]:
+    return tuple(reach for tensor in tensors if (reach := storage_range(tensor)) is not None)
 
 
 def _meet(one: Range, other: Range | None) -> bool:
