@@ -172,7 +172,8 @@ class TestCheats:
             """
         found = arena.verdict(source)
         assert found.status is Status.CHEATED
-        assert "replay" in found.reason
+        # What it was made for is recognised where the judge still knows those contents.
+        assert "replay" in found.reason or "right when checked and wrong when timed" in found.reason
 
     @pytest.mark.parametrize(
         ("instead", "said"),

@@ -118,6 +118,7 @@ class BatchClock:
         baseline, candidate = self._sides[BASELINE], self._sides[CANDIDATE]
         return {
             "clock": "the judge's, around whole blocks",
+            "calls": "forward, under no_grad",
             "caches": caches_said(candidate.plan, self._mode, self._flusher),
             "calls_a_block": [baseline.plan.calls, candidate.plan.calls],
             "sets": [baseline.plan.slots, candidate.plan.slots],

@@ -31,16 +31,18 @@ _CALLS = 3
 _BYTES = 64 << 20
 #: Outputs that are kept to recognise one that comes again: so many, of so many bytes at most.
 _REMEMBERED, _REMEMBERED_BYTES = 32, 1 << 20
+#: How many renewals back what a place held is kept, to recognise a result of then.
+_BEFORE = 6
 
 
 @dataclass(frozen=True)
 class Look:
-    """One timed call: what it was given, what its place held before, what it returned, what became of its
-    arguments."""
+    """One timed call: what it was given, what its place held before that (latest first), what came back, what
+    became of its arguments."""
 
     call: int
     inputs: tuple[Tensor, ...]
-    before: tuple[Tensor, ...] | None
+    before: tuple[tuple[Tensor, ...], ...]
     taken: Taken
     after: tuple[Tensor, ...] | None
     changed: str | None
@@ -49,8 +51,9 @@ class Look:
 class Looks:
     """Takes looks at blocks of a candidate and judges them; `judged` counts those that were found right.
 
-    `names` are those of the calls' tensors. `mutates`: calls change their arguments, so that these are judged
-    as outputs are. `only_last`: outputs may share their memory, so that only the last one is whole.
+    `names` are those of the calls' tensors, `draws` what the slots were filled from. `mutates`: calls change
+    their arguments, so that these are judged as outputs are. `only_last`: outputs may share their memory, so
+    that only the last one is whole.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Looks:
         names: Sequence[str],
         performer: Performer,
         slots: Slots,
+        draws: Sequence[Made],
         *,
         output_bytes: int,
         seed: int,
@@ -71,6 +75,7 @@ class Looks:
         self._names = tuple(names)
         self._performer = performer
         self._slots = slots
+        self._draws = tuple(draws)
         self._room = 2 * output_bytes + (1 << 20)
         self._random = random.Random(seed)
         self._mutates = mutates
@@ -100,11 +105,16 @@ class Looks:
                 )
             )
 
-    def _before(self, slot: int) -> tuple[Tensor, ...] | None:
+    def _before(self, slot: int) -> tuple[tuple[Tensor, ...], ...]:
+        found: list[tuple[Tensor, ...]] = []
+        if sum(one.nbytes for one in self._draws[0].tensors) > _REMEMBERED_BYTES:
+            return ()
         try:
-            return self._slots.contents(slot, renewals_ago=1)
+            for ago in range(1, 1 + _BEFORE):
+                found.append(self._slots.contents(slot, renewals_ago=ago))
         except LookupError:
-            return None
+            pass  # It was written anew then.
+        return tuple(found)
 
     def _after(self, slot: int) -> tuple[Tensor, ...]:
         board = self._performer.board
@@ -134,6 +144,9 @@ class Looks:
 
     def expected(self, inputs: Sequence[Tensor]) -> Made | None:
         """What has to come of a call with these inputs; None where the reference does not take them."""
+        for draw in self._draws:
+            if all(_equal_bits(one, other) for one, other in zip(inputs, draw.tensors, strict=True)):
+                return draw
         made = self._reference.answer(self._workload, self._slots.arguments[0], inputs)
         return None if isinstance(made, Refusal) else made
 
@@ -155,8 +168,7 @@ class Looks:
         count = len(look.taken.tensors)
         earlier: list[list[Earlier]] = [[] for _ in range(count)]
         known = [(f"call {call} of the same block", other) for call, other in others]
-        if look.before is not None:
-            known.insert(0, ("a call with what these places held before", self.expected(look.before)))
+        known += [("a call with what these places held before", self.expected(one)) for one in look.before]
         for said, other in known:
             for index, leaf in enumerate(other.expected.leaves[:count] if other is not None else ()):
                 earlier[index].append(Earlier(said, leaf.rule.peer.reshape(leaf.rule.shape), leaf.rule))

@@ -167,6 +167,7 @@ class Pair:
             ground.facts.parameters,
             self.candidate,
             cand.slots,
+            self._draws,
             output_bytes=self._draws[0].expected.nbytes,
             seed=self._random.getrandbits(48),
             mutates=ground.mutates,
