@@ -9,6 +9,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,9 +26,13 @@ from kernelwright.process import Template
 from kernelwright.referee._child import default_memory_bytes
 from kernelwright.referee._child import Patience
 from kernelwright.referee._child import RefereeError
+from kernelwright.referee._verdict import Mode
+from kernelwright.referee._verdict import Mode
 from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Verdict
 from kernelwright.referee.contract import _tree as tree
+from kernelwright.referee.contract._bench import bench_contract
+from kernelwright.referee.contract._bench import bench_contract
 from kernelwright.referee.contract._check import CheckRun
 from kernelwright.referee.contract._facts import Candidate
 from kernelwright.referee.contract._facts import Deadlines
@@ -41,6 +46,8 @@ from kernelwright.referee.contract._reference import Reference
 from kernelwright.referee.contract._stage import Performer
 
 _LIFE_S = 24 * 3600.0
+#: A check is not cut short for the sake of a race: so much it may take, whatever the budget.
+_LEAST_S = 20.0
 #: The largest file that a candidate may write: beyond what compilers leave, far below a disk.
 _FILE_BYTES = 1 << 30
 #: Memory that a candidate may take: at all, for each byte of its largest call, for each processor's thread.
@@ -178,10 +185,36 @@ class ContractJudge:
             performer.target = dataclasses.replace(performer.target, init=given, state=parameters)
         performer.load(threads=threads or self.threads)
 
+    def bench(
+        self,
+        modes: Sequence[Mode | str] = (Mode.WARM,),
+        *,
+        mode: Mode | str | None = None,
+        budget_s: float | None = None,
+        processes: int = 3,
+        minimum_effect: float = 0.01,
+        gate: str = "bootstrap",
+    ) -> Verdict:
+        """Check the candidate, then race it against the reference in fresh processes; see `bench_contract`.
+
+        `mode` is for a single one of `modes`.
+        """
+        return bench_contract(
+            self,
+            modes if mode is None else (mode,),
+            budget_s=budget_s,
+            processes=processes,
+            minimum_effect=minimum_effect,
+            gate=gate,
+        )
+
     def check(self, *, budget_s: float | None = None) -> Verdict:
-        """Whether the candidate is right. Raises UsageError and RefereeError for what is wrong elsewhere."""
+        """Whether the candidate is right. Raises UsageError and RefereeError for what is wrong elsewhere.
+
+        `budget_s` is the judge's own when None; a check takes what it needs up to 20 s in any case.
+        """
         before = fingerprint(self.target.baseline)
-        budget_s = self.budget_s if budget_s is None else budget_s
+        budget_s = max(_LEAST_S, self.budget_s if budget_s is None else budget_s)
         evidence: dict[str, Any] = {"seed": self.seed, "threads": self.threads, **self._tolerances()}
         findings = Findings()
         workloads = describe(self.reference, findings, draw=self.draw, budget_s=budget_s)
@@ -215,6 +248,25 @@ class ContractJudge:
                 Status.CHEATED, f"files of the harness were changed while it ran: {names}", evidence=evidence
             )
         return dataclasses.replace(verdict, evidence=evidence)
+
+    def bench(
+        self,
+        modes: Sequence[Mode | str] = (Mode.WARM,),
+        *,
+        budget_s: float | None = None,
+        processes: int = 3,
+        minimum_effect: float = 0.01,
+        gate: str = "bootstrap",
+    ) -> Verdict:
+        """Check, then race against the baseline in fresh processes; see `bench_contract`."""
+        return bench_contract(
+            self,
+            modes,
+            budget_s=budget_s,
+            processes=processes,
+            minimum_effect=minimum_effect,
+            gate=gate,
+        )
 
     def _tolerances(self) -> dict[str, Any]:
         budget = self.reference.contract.budget
