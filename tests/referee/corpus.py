@@ -8,6 +8,7 @@ does; the lines `key: value` at its end say what is expected:
     verdict:   the statuses that are right, `passed` when left out
     says:      a regular expression that the reason matches: it names the act
     needs:     a program without which the specimen cannot run
+    race:      `yes` for an honest one that is timed, too: its way of working could look like a cheat's then
     comparison: how its time must compare, where that is part of it
 """
 
@@ -47,7 +48,7 @@ CATALOGUE = {
     "tested_shape": "special-case what is tested",
     "edits": "edit the harness, the environment, or other candidates",
 }
-_KEYS = ("catalogue", "baseline", "verdict", "says", "needs", "comparison")
+_KEYS = ("catalogue", "baseline", "verdict", "says", "needs", "race", "comparison")
 #: Shorter than a person would have it: no call of a cheat takes as long unless it hangs.
 PATIENCE = Patience(silent_s=2.0, total_s=8.0)
 #: Of check and race together; most are through long before.
@@ -65,6 +66,7 @@ class Specimen:
     says: str
     catalogue: str
     needs: str
+    race: bool
     comparison: str
 
     @property
@@ -91,6 +93,7 @@ def _read(file: Path) -> Specimen:
         given.get("says", ""),
         given.get("catalogue", ""),
         given.get("needs", ""),
+        given.get("race", "no") == "yes",
         given.get("comparison", ""),
     )
 
@@ -112,12 +115,17 @@ def lay_out(specimen: Specimen, folder: Path) -> ContractTarget:
     )
 
 
-def judge(specimen: Specimen, folder: Path, *, patience: Patience | None = None) -> Verdict:
-    """Check and race one specimen, as `kernelwright bench` does, and see that its folder is as it was."""
+def judge(
+    specimen: Specimen, folder: Path, *, race: bool = True, patience: Patience | None = None
+) -> Verdict:
+    """Check one specimen, and race it if it is right, as `kernelwright bench` does.
+
+    Sees, too, that the specimen's folder is as it was, and that the evidence is JSON.
+    """
     target = lay_out(specimen, folder)
     before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     with ContractJudge(target, patience=patience) as one:
-        verdict = one.bench([Mode.WARM], budget_s=BUDGET_S, processes=2)
+        verdict = one.bench([Mode.WARM], budget_s=BUDGET_S, processes=2) if race else one.check()
     after = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     assert after == before, f"{specimen.name} changed files beside it"
     json.dumps(dict(verdict.evidence))

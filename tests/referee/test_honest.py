@@ -19,14 +19,16 @@ HONEST = corpus.specimens("honest")
 def test_an_honest_kernel_passes(kernel: corpus.Specimen, tmp_path: Path) -> None:
     if kernel.needs and shutil.which(kernel.needs) is None:
         pytest.skip(f"{kernel.needs} is not installed here")
-    verdict = corpus.judge(kernel, tmp_path)
+    verdict = corpus.judge(kernel, tmp_path, race=kernel.race)
     if verdict.status is Status.NOISY:
         # That is said of the machine, not of the kernel.
-        verdict = corpus.judge(kernel, tmp_path / "again")
+        verdict = corpus.judge(kernel, tmp_path / "again", race=kernel.race)
+    if verdict.status is Status.NOISY:
+        pytest.skip(f"right, but not to be timed now: {verdict.reason}")
     assert verdict.status is Status.PASSED, f"{verdict.status}: {verdict.reason}"
-    (contest,) = verdict.contests
+    assert len(verdict.contests) == kernel.race
     if kernel.comparison:
-        assert contest.comparison == kernel.comparison
+        assert verdict.contests[0].comparison == kernel.comparison
 
 
 def test_there_are_enough_of_them() -> None:

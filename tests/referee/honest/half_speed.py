@@ -1,6 +1,7 @@
 """Is right and slow: that is a comparison, not a fault.
 
 baseline: rms_norm
+race: yes
 comparison: slower
 """
 

@@ -1,6 +1,7 @@
 """Works in place, as its baseline declares.
 
 baseline: in_place
+race: yes
 """
 
 

@@ -1,6 +1,7 @@
 """Is an operator of this very package.
 
 baseline: rms_norm
+race: yes
 """
 
 import kernelwright as kw

@@ -1,6 +1,7 @@
 """Notes with inspect and time who called it and how long it took.
 
 baseline: rms_norm
+race: yes
 """
 
 import inspect

@@ -1,6 +1,7 @@
 """A C++ library with OpenMP, whose threads stay alive and spin for a while after each call.
 
 baseline: rms_norm
+race: yes
 needs: g++
 """
 

@@ -1,6 +1,7 @@
 """A module that transposes its weight when it first sees it, and again when it changes.
 
 baseline: linear
+race: yes
 """
 
 import torch

@@ -1,6 +1,7 @@
 """Prints to stdout and stderr when it is imported, and in every call.
 
 baseline: softmax
+race: yes
 """
 
 import sys

@@ -1,6 +1,7 @@
 """Keeps its workspace in shared memory, as kernels with worker processes do.
 
 baseline: softmax
+race: yes
 """
 
 import mmap

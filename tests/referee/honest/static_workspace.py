@@ -1,6 +1,7 @@
 """Keeps one workspace for all calls; outputs are fresh.
 
 baseline: rms_norm
+race: yes
 """
 
 import torch

@@ -1,6 +1,7 @@
 """Keeps a pool of threads alive between calls, and waits for all of them in each.
 
 baseline: rms_norm
+race: yes
 """
 
 from concurrent.futures import ThreadPoolExecutor
