@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,7 @@ def test_honest_kernels_pass(checked: Check, name: str, dtype: torch.dtype) -> N
         ("aborts", Status.CRASHED, "SIGABRT"),
         ("illegal_instruction", Status.CRASHED, "SIGILL"),
         ("exits", Status.CRASHED, "exit code 0"),
+        ("kills_its_group", Status.CRASHED, "SIGKILL"),
         ("huge_allocation", Status.OUT_OF_MEMORY, "memory"),
         ("refuses", Status.UNSUPPORTED, "refuses the dtype"),
     ],
@@ -87,6 +89,42 @@ def test_what_a_library_does_when_it_is_loaded_counts(
 ) -> None:
     verdict = checked(name)
     assert (verdict.status, words in verdict.reason) == (status, True), verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("stops_its_group", "its process was stopped by a signal"),
+        ("fork_bomb", "processes and threads"),
+        ("floods_stdout", "it was writing to its standard output ('all outputs are right"),
+    ],
+)
+def test_what_a_hung_kernel_was_seen_to_do_is_said(checked: Check, name: str, words: str) -> None:
+    verdict = checked(name, limits=Limits(wall_s=1.0))
+    assert (verdict.status, words in verdict.reason) == (Status.HUNG, True), verdict.reason
+    assert checked("honest_scalar").status is Status.PASSED, "the next one is judged as if nothing had been"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "words"),
+    [
+        ("closes_descriptors", Status.CRASHED, "closed its channel to the referee"),
+        ("patches_the_clock", Status.CHEATED, "changed the code of libc"),
+        ("defines_the_clock", Status.CHEATED, "defines clock_gettime"),
+    ],
+)
+def test_acts_against_the_referee_have_their_verdict(
+    checked: Check, name: str, status: Status, words: str
+) -> None:
+    verdict = checked(name)
+    assert (verdict.status, words in verdict.reason) == (status, True), verdict.reason
+
+
+def test_the_evidence_names_what_ran_and_what_guarded_it(checked: Check, planted: Planted) -> None:
+    evidence = checked("honest_scalar").evidence
+    assert evidence["code"] == hashlib.sha256(planted("honest_scalar").library.read_bytes()).hexdigest()
+    for guard in ("process_group", "user", "pid_namespace", "read_only", "processes", "code"):
+        assert isinstance(evidence["guards"][guard], str)
 
 
 def test_an_endless_loop_hangs_for_as_long_as_one_is_patient(checked: Check) -> None:

@@ -90,6 +90,9 @@ def test_messages_cost_what_the_baseline_s_batches_show() -> None:
         ([TRUE] * 30 + [DELAYED] * 10, [SHORT] * 40, Status.CHEATED),
         ([TRUE] * 30 + [DELAYED] * 10, [DELAYED] * 12 + [TRUE] * 28, None),
         ([TRUE] * 4 + [LONG] * 36, [TRUE] * 40, None),
+        # So busy a machine that half of all batches are late; but not one of the entrant's is borne out.
+        ([TRUE, DELAYED] * 20, [SHORT, (0.0150, 0.0050)] * 20, Status.CHEATED),
+        ([TRUE, DELAYED] * 20, [SHORT, TRUE] * 20, None),
         ([DELAYED] * 40, [(0.0400, 0.0100)] * 40, Status.CHEATED),
         ([DELAYED, (0.0300, 0.0100)] * 20, [DELAYED, (0.0300, 0.0100)] * 20, Status.NOISY),
     ],

@@ -32,6 +32,10 @@ _NO_CHANCE = 1e-6
 _NEARLY_ALL = 0.8
 #: Clocks this close agree; a few such batches show that the child's clock is true.
 _TRUE_SHARE = 0.05
+#: None of an entrant's batches is borne out if its clock saw less than this part of the time in each, while
+#: so many of the baseline's agree.
+_NEVER = 0.75
+_BORNE_OUT = 4
 
 #: Seconds of one batch, on our clock and on the child's.
 Seen = tuple[float, float]
@@ -101,15 +105,18 @@ def judge_clocks(baseline: Sequence[Seen], entrant: Sequence[Seen]) -> Verdict |
 
     `cheated` takes differences that are all in the entrant's favour (the child claims less time than passed)
     and so much more often than in the baseline's batches that delays do not explain it; they need not be in
-    every batch. Where hardly any batch of the entrant agrees otherwise, its times are `noisy`. None: no
-    objection.
+    every batch. On a machine so busy that they do, it takes that not one batch of the entrant comes near our
+    clock while several of the baseline agree with it. Where hardly any batch of the entrant agrees otherwise,
+    its times are `noisy`. None: no objection.
     """
     usual = overhead(baseline)
     apart = [one for one in entrant if disagree(*one, usual)]
     ours = sum(disagree(*one, usual) for one in baseline)
     needed = _needed(ours, len(baseline), len(entrant))
     said = f"the child's clock saw {_share(entrant):.0%} of the time that passed"
-    if len(apart) >= needed and all(favours(*one, usual) for one in apart):
+    often = len(apart) >= needed and all(favours(*one, usual) for one in apart)
+    never = max(busy / wall for wall, busy in entrant) < _NEVER and true_batches(baseline) >= _BORNE_OUT
+    if often or never:
         return Verdict(
             Status.CHEATED,
             f"the child's clock saw {_share(apart):.0%} of the time that passed in {len(apart)} of "

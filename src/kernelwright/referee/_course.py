@@ -22,6 +22,7 @@ from kernelwright.referee._child import KernelFailure
 from kernelwright.referee._entrant import NativeCallLike
 from kernelwright.referee._native_lane import Batch
 from kernelwright.referee._native_lane import Lane
+from kernelwright.referee._native_seal import code_of
 from kernelwright.referee._native_witness import Witness
 from kernelwright.referee._race_data import RaceData
 from kernelwright.referee._shared import SharedMemory
@@ -134,6 +135,7 @@ class Course:
             "processes": "each contestant in a process of its own",
             "guards": dict(lane.child.guards),
             "library": str(lane.entrant.library),
+            "code": code_of(lane.entrant.library),
         }
 
 

@@ -34,9 +34,12 @@ from kernelwright.referee._entrant import NativeCallLike
 from kernelwright.referee._entrant import NativeEntrant
 from kernelwright.referee._native_lane import Lane
 from kernelwright.referee._native_pool import Pool
+from kernelwright.referee._native_result import conclude
+from kernelwright.referee._native_result import Ran
+from kernelwright.referee._native_result import Rules
+from kernelwright.referee._native_seal import code_of
 from kernelwright.referee._race import Race
 from kernelwright.referee._race import RaceResult
-from kernelwright.referee._race import Rules
 from kernelwright.referee._race import time_course
 from kernelwright.referee._race_data import contents_of
 from kernelwright.referee._race_data import make_race_data
@@ -109,6 +112,7 @@ class NativeJudge:
         evidence = {
             "entrant": entrant.name,
             "library": str(entrant.library),
+            "code": code_of(entrant.library),
             "symbol": entrant.symbol,
             "seed": seed,
             "threads": self.threads,
@@ -145,8 +149,12 @@ class NativeJudge:
             raise UsageError(f"entrants of a race need names of their own; got {', '.join(names)}")
         if len(names) >= layout.CONTESTANTS:
             raise UsageError(f"a race takes at most {layout.CONTESTANTS - 1} entrants; got {len(names)}")
-        rules = Rules(mode, regime, budget_s, seed, minimum_effect, self.threads, self.patience)
-        return Race(self.pool, self._race_data_of(spec, describe, workload), rules).run(baseline, entrants)
+        rules = self.rules(mode, regime, budget_s, seed, minimum_effect)
+        return Race(self.pool, self.race_data(spec, describe, workload), rules).run(baseline, entrants)
+
+    def rules(self, mode: Mode, regime: Regime, budget_s: float, seed: int, minimum_effect: float) -> Rules:
+        """How this judge runs a race."""
+        return Rules(mode, regime, budget_s, seed, minimum_effect, self.threads, self.patience)
 
     def time(
         self,
@@ -187,7 +195,8 @@ class NativeJudge:
             child.stop()
             self.store.release(top)
 
-    def _race_data_of(self, spec: OperatorSpec, describe: Describe, workload: Workload) -> RaceData:
+    def race_data(self, spec: OperatorSpec, describe: Describe, workload: Workload) -> RaceData:
+        """The inputs of a workload's races, drawn when they are first asked for."""
         key = (spec.name, workload.name)
         if key not in self._race_data:
             if self.store.top > _KEPT_BYTES:
@@ -253,14 +262,17 @@ def race(
     seed: int = 0,
     minimum_effect: float = 0.01,
 ) -> RaceResult:
-    """Race kernels of one workload against a baseline, in a process of its own.
+    """Race kernels of one workload against a baseline, each in a process of its own.
 
-    All run interleaved in one process, block by block in random order, on private buffers whose places are
-    drawn anew each round. `cold`: each buffer set is used once between two emptyings of the caches, and no
-    set has been touched since. `warm`: two sets, touched right before. Outputs of timed calls on renewed
-    contents are judged; an entrant that is wrong, crashes or hangs has a verdict instead of a contest.
-    Measuring goes on until every contest is clearly decided or `budget_s` is used up. Raises RefereeError
-    when the baseline itself fails.
+    They take turns in random order, a batch of calls of some 10 ms at a time, timed by the process and
+    cross-checked by our clock; nothing of the others may run meanwhile. `cold`: each buffer set is used once
+    between two emptyings of the caches, and no set has been touched since. `warm`: two sets, touched right
+    before. No call meets contents that an earlier one has met; outputs of timed calls, drawn afterwards, are
+    judged. An entrant that is wrong, crashes, hangs or deceives has a verdict instead of a contest; `noisy`
+    takes the place of all contests where the baseline's own times forbid a comparison, `impossible` where a
+    time is below what the machine can do. Comparisons of several entrants are held to one level together
+    (Holm). Measuring goes on until every contest is clearly decided or `budget_s` is used up. Raises
+    RefereeError when the baseline itself fails.
     """
     with NativeJudge() as judge:
         return judge.race(
@@ -289,36 +301,39 @@ def confirm(
     minimum_effect: float = 0.01,
     modes: Sequence[Mode] = tuple(Mode),
     regimes: Sequence[Regime] = tuple(Regime),
+    processes: int = 3,
 ) -> Verdict:
-    """Judge one entrant from nothing: a fresh process and fresh data, checked, then raced in each mode and
-    regime.
+    """Judge one entrant from nothing: checked, then raced in each mode and regime, in fresh processes.
 
-    The verdict carries one contest for each, modes first; `budget_s` is that of one contest. `seed` is drawn
-    when None.
+    `processes` pairs of processes, one for the baseline and one for the entrant, each pair with fresh data,
+    share the budget: the pair is what the interval takes for independent. The verdict carries one contest
+    for each mode and regime, modes first; `budget_s` is that of one contest. `seed` is drawn when None.
     """
+    if processes < 1:
+        raise UsageError(f"a confirmation needs one pair of processes at least; got {processes}")
     seed = secrets.randbits(48) if seed is None else seed
+    courses = [(mode, regime) for mode in modes for regime in regimes]
     with NativeJudge(seed=seed) as judge:
         verdict = judge.check(spec, entrant, describe=describe, workloads=[workload], seed=seed)
         if verdict.status is not Status.PASSED:
             return verdict
+        ran: dict[tuple[Mode, Regime], list[Ran]] = {course: [] for course in courses}
+        for _ in range(processes):
+            judge.forget()
+            data = judge.race_data(spec, describe, workload)
+            for mode, regime in courses:
+                rules = judge.rules(mode, regime, budget_s / processes, seed, minimum_effect)
+                attempt = Race(judge.pool, data, rules).times(baseline, [entrant])
+                if entrant.name in attempt.verdicts:
+                    return attempt.verdicts[entrant.name]
+                ran[mode, regime].append(attempt)
         contests = []
-        for mode in modes:
-            for regime in regimes:
-                result = judge.race(
-                    spec,
-                    workload,
-                    baseline,
-                    [entrant],
-                    describe=describe,
-                    mode=mode,
-                    regime=regime,
-                    budget_s=budget_s,
-                    seed=seed,
-                    minimum_effect=minimum_effect,
-                )
-                if entrant.name in result.verdicts:
-                    return result.verdicts[entrant.name]
-                contests.append(result.contests[entrant.name])
+        for mode, regime in courses:
+            rules = judge.rules(mode, regime, budget_s, seed, minimum_effect)
+            found, refused = conclude(ran[mode, regime], baseline, [entrant], data, rules)
+            if refused:
+                return refused[entrant.name]
+            contests.append(found[entrant.name])
         return Verdict(verdict.status, verdict.reason, tuple(contests), verdict.evidence)
 
 

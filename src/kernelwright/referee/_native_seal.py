@@ -7,6 +7,7 @@ are read from outside before the kernel is loaded, and compared afterwards.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 from dataclasses import dataclass
@@ -94,6 +95,14 @@ def _short(name: str) -> str:
     return "the clock" if name == "[vdso]" else Path(name).name
 
 
+def code_of(library: Path) -> str | None:
+    """The SHA-256 of a library as it is now; None when it cannot be read."""
+    try:
+        return hashlib.sha256(library.read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
 def impersonates(library: Path) -> str | None:
     """A function that a library exports under the name of a clock or of the driver, in words.
 
@@ -102,7 +111,7 @@ def impersonates(library: Path) -> str | None:
     """
     try:
         names = _exported(library.read_bytes())
-    except (OSError, struct.error, IndexError, ValueError):
+    except (OSError, struct.error, IndexError, ValueError, OverflowError):
         return None
     taken = sorted(name for name in names if name in _CLOCKS or name.startswith(_DRIVER))
     if not taken:

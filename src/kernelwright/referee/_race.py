@@ -6,19 +6,12 @@ import random
 import secrets
 import time
 from collections import Counter
-from collections.abc import Mapping
 from collections.abc import Sequence
-from dataclasses import dataclass
-from dataclasses import field
-from typing import Any
-
-import numpy as np
 
 from kernelwright import machine
 from kernelwright.referee._check import CheckRun
 from kernelwright.referee._child import KernelFailure
 from kernelwright.referee._child import MeasuringChild
-from kernelwright.referee._child import Patience
 from kernelwright.referee._child import RefereeError
 from kernelwright.referee._clocks import clock_verdicts
 from kernelwright.referee._course import Blaming
@@ -27,26 +20,23 @@ from kernelwright.referee._course import write_plan
 from kernelwright.referee._entrant import NativeEntrant
 from kernelwright.referee._native_lane import Lane
 from kernelwright.referee._native_pool import Pool
+from kernelwright.referee._native_result import conclude
+from kernelwright.referee._native_result import RaceResult as RaceResult
+from kernelwright.referee._native_result import Ran
+from kernelwright.referee._native_result import Rules
 from kernelwright.referee._native_witness import TimedFault
 from kernelwright.referee._race_data import RaceData
-from kernelwright.referee._statistics import aa_gate
 from kernelwright.referee._statistics import decided
 from kernelwright.referee._statistics import estimate
-from kernelwright.referee._statistics import Floats
-from kernelwright.referee._statistics import judge_all
 from kernelwright.referee._statistics import timing
-from kernelwright.referee._verdict import Contest
-from kernelwright.referee._verdict import Mode
-from kernelwright.referee._verdict import Regime
+from kernelwright.referee._stopping import bail_out
 from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Timing
 from kernelwright.referee._verdict import Verdict
 
 _MIN_PAIRS = 8
-#: From so many pairs on it is asked whether more are needed.
+#: A contest is decided before its time is up with so many pairs at least.
 _ASK_PAIRS = 10
-#: The baseline is compared with itself where there are so many pairs of its times.
-_AA_PAIRS = 6
 #: Where the medians' interval is this narrow, measuring on is of no use.
 _FINE_ENOUGH = 0.0015
 #: A race may take this many times its budget to get its least number of pairs.
@@ -59,36 +49,6 @@ _JUDGED_SHARE_WHEN_DEAR = 0.1
 _SOLO_BLOCKS = 6
 #: Calls made one at a time, to see whether a kernel that is wrong on the clock is right off it.
 _PROBATION_CALLS = 2
-
-
-@dataclass(frozen=True)
-class RaceResult:
-    """What came of a race: contests of entrants that ran rightly, verdicts on those that did not."""
-
-    contests: Mapping[str, Contest]
-    verdicts: Mapping[str, Verdict]
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How a race is run; see `NativeJudge.race`."""
-
-    mode: Mode
-    regime: Regime
-    budget_s: float
-    seed: int
-    minimum_effect: float
-    threads: int
-    patience: Patience
-
-
-@dataclass
-class Ran:
-    """One attempt that came to its end: times by contestant, and what was noticed."""
-
-    columns: dict[str, Floats]
-    facts: dict[str, dict[str, Any]]
-    verdicts: dict[str, Verdict] = field(default_factory=dict)
 
 
 class Race:
@@ -225,7 +185,7 @@ class Race:
                 spent >= _PATIENCE * self.rules.budget_s
             ):
                 break
-            if pairs >= _ASK_PAIRS and pairs >= 1.25 * looked_at:
+            if pairs >= _MIN_PAIRS and pairs >= 1.25 * looked_at:
                 looked_at = pairs
                 active = [index for index in active if not self._settled(course, index)]
         # Nobody can know which block will be the last, and each contestant is judged after all its times.
@@ -242,6 +202,8 @@ class Race:
     def _settled(self, course: Course, index: int) -> bool:
         ours, theirs = course.track.column(index), course.track.column(0)
         if estimate(theirs, ours, seed=self.rules.seed).half_width < _FINE_ENOUGH:
+            return True
+        if bail_out(theirs, ours, best=1.0, minimum_effect=self.rules.minimum_effect, seed=self.rules.seed):
             return True
         return decided(
             theirs, ours, minimum_effect=self.rules.minimum_effect, seed=self.rules.seed, pairs=_ASK_PAIRS
@@ -325,80 +287,6 @@ class _Opened:
         self._race.pool.store.release(self._store_top)
         for child in self._own:
             child.stop()
-
-
-def conclude(
-    attempts: Sequence[Ran],
-    baseline: NativeEntrant,
-    entrants: Sequence[NativeEntrant],
-    data: RaceData,
-    rules: Rules,
-) -> tuple[dict[str, Contest], dict[str, Verdict]]:
-    """Contests from the times of one or several sets of processes; `noisy` where nothing can be compared."""
-    found, times = {}, {}
-    verdicts: dict[str, Verdict] = {}
-    for entrant in entrants:
-        theirs = np.concatenate([ran.columns[""] for ran in attempts])
-        ours = np.concatenate([ran.columns[entrant.name] for ran in attempts])
-        process = np.concatenate([np.full(len(ran.columns[""]), index) for index, ran in enumerate(attempts)])
-        both = np.isfinite(ours) & np.isfinite(theirs)
-        times[entrant.name] = theirs[both], ours[both]
-        labels = process[both] if len(attempts) > 1 else None
-        found[entrant.name] = estimate(theirs[both], ours[both], seed=rules.seed, processes=labels)
-    refusal, noise = against_itself([ran.columns.get("", np.zeros(0)) for ran in attempts], rules)
-    if refusal is not None:
-        reason = f"{data.workload.name}, timed {rules.mode}: {refusal}"
-        return {}, {
-            name: Verdict(Status.NOISY, reason, evidence={"baseline_against_itself": noise}) for name in found
-        }
-    contests = {}
-    comparisons = judge_all(found, minimum_effect=rules.minimum_effect) if found else {}
-    for entrant in entrants:
-        theirs, ours = times[entrant.name]
-        one = found[entrant.name]
-        contests[entrant.name] = Contest(
-            candidate=entrant.name,
-            baseline=baseline.name,
-            workload=data.workload.name,
-            mode=rules.mode,
-            regime=rules.regime,
-            comparison=comparisons[entrant.name],
-            ratio=one.ratio,
-            interval=one.interval,
-            candidate_time=timing(ours),
-            baseline_time=timing(theirs),
-            blocks=len(ours),
-            conditions={
-                **attempts[-1].facts[entrant.name],
-                "process_pairs": len(attempts),
-                "baseline_against_itself": noise,
-            },
-        )
-    return contests, verdicts
-
-
-def against_itself(columns: Sequence[Floats], rules: Rules) -> tuple[str | None, list[float] | None]:
-    """Why the baseline's times forbid any comparison, if they do, and the interval of its ratio to itself.
-
-    Its neighbouring batches are paired as those of two contestants are, which one is called the first being
-    drawn. Too few times for that forbid nothing.
-    """
-    random = np.random.default_rng(rules.seed)
-    first, second, labels = [], [], []
-    for label, times in enumerate(columns):
-        known = times[np.isfinite(times)]
-        pairs = known[: len(known) // 2 * 2].reshape(-1, 2)
-        swapped = random.random(len(pairs)) < 0.5
-        first.append(np.where(swapped, pairs[:, 1], pairs[:, 0]))
-        second.append(np.where(swapped, pairs[:, 0], pairs[:, 1]))
-        labels.append(np.full(len(pairs), label))
-    one, other = np.concatenate(first), np.concatenate(second)
-    if len(one) < _AA_PAIRS:
-        return None, None
-    # One process says how noisy the machine is just as well as several, which never differ here.
-    found = estimate(one, other, seed=rules.seed)
-    noise = [round(float(value), 5) for value in found.interval]
-    return aa_gate(one, other, minimum_effect=rules.minimum_effect, seed=rules.seed), noise
 
 
 def time_course(course: Course, budget_s: float, *, least: int = 8) -> Timing:
