@@ -9,6 +9,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,13 +25,21 @@ from kernelwright.process import Sandbox
 from kernelwright.process import Template
 from kernelwright.referee._child import default_memory_bytes
 from kernelwright.referee._child import Patience
+from kernelwright.referee._child import RefereeError
+from kernelwright.referee._verdict import Mode
 from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Verdict
 from kernelwright.referee.contract import _tree as tree
+from kernelwright.referee.contract._bench import bench_contract
+from kernelwright.referee.contract._check import CheckRun
 from kernelwright.referee.contract._facts import Candidate
 from kernelwright.referee.contract._facts import Deadlines
 from kernelwright.referee.contract._facts import Node
 from kernelwright.referee.contract._facts import PerformerFailure
+from kernelwright.referee.contract._findings import describe
+from kernelwright.referee.contract._findings import Findings
+from kernelwright.referee.contract._integrity import changed
+from kernelwright.referee.contract._integrity import fingerprint
 from kernelwright.referee.contract._reference import Reference
 from kernelwright.referee.contract._stage import Performer
 
@@ -177,6 +186,70 @@ class ContractJudge:
             assert isinstance(performer.target, Candidate)
             performer.target = dataclasses.replace(performer.target, init=given, state=parameters)
         performer.load(threads=threads or self.threads)
+
+    def bench(
+        self,
+        modes: Sequence[Mode | str] = (Mode.WARM,),
+        *,
+        mode: Mode | str | None = None,
+        budget_s: float | None = None,
+        processes: int = 3,
+        minimum_effect: float = 0.01,
+        gate: str = "bootstrap",
+    ) -> Verdict:
+        """Check the candidate, then race it against the reference in fresh processes; see `bench_contract`.
+
+        `mode` is for a single one of `modes`.
+        """
+        return bench_contract(
+            self,
+            modes if mode is None else (mode,),
+            budget_s=budget_s,
+            processes=processes,
+            minimum_effect=minimum_effect,
+            gate=gate,
+        )
+
+    def check(self, *, budget_s: float | None = None) -> Verdict:
+        """Whether the candidate is right. Raises UsageError and RefereeError for what is wrong elsewhere.
+
+        `budget_s` is the judge's own when None; a check takes what it needs up to 20 s in any case.
+        """
+        before = fingerprint(self.target.baseline)
+        budget_s = max(_LEAST_S, self.budget_s if budget_s is None else budget_s)
+        evidence: dict[str, Any] = {"seed": self.seed, "threads": self.threads, **self._tolerances()}
+        findings = Findings()
+        workloads = describe(self.reference, findings, draw=self.draw, budget_s=budget_s)
+        with self.candidate() as performer:
+            try:
+                self.load(performer)
+            except PerformerFailure as failure:
+                verdict = self._not_loaded(performer, failure)
+            else:
+                run = CheckRun(
+                    self.reference,
+                    performer,
+                    workloads,
+                    findings,
+                    draw=self.draw,
+                    threads=self.threads,
+                    budget_s=budget_s,
+                )
+                verdict = run.run()
+            evidence["guards"] = _guards(performer)
+        evidence.update(verdict.evidence)
+        edited = changed(before, fingerprint(self.target.baseline))
+        if edited:
+            names = ", ".join(str(path) for path in edited[:3])
+            if evidence["guards"].get("read_only") == "active":
+                raise RefereeError(
+                    f"files that the verdict stands on were changed while the judge worked, and not by the "
+                    f"candidate, which cannot write to them: {names}; judge again"
+                )
+            return Verdict(
+                Status.CHEATED, f"files of the harness were changed while it ran: {names}", evidence=evidence
+            )
+        return dataclasses.replace(verdict, evidence=evidence)
 
     def _tolerances(self) -> dict[str, Any]:
         budget = self.reference.contract.budget
