@@ -491,6 +491,19 @@ def test_a_traced_call_names_the_operators_it_reached(loaded: Perform) -> None:
     assert performer.call([node]).operators == ()
 
 
+def test_tracing_does_not_load_a_compiler_and_bears_one(loaded: Perform) -> None:
+    plain = loaded("import sys\n\ndef kernel(x):\n    return x + 1, 'torch._dynamo' in sys.modules\n")
+    node = plain.board.put(torch.ones(2))
+    assert plain.call([node], trace=True).value["items"][1]["v"] is False
+    performer = loaded(
+        "import torch\n\n@torch.compile(backend='aot_eager')\ndef kernel(x):\n    return x.exp()\n"
+    )
+    node = performer.board.put(torch.ones(2))
+    for trace in (True, False, True):
+        (out,) = performer.call([node], trace=trace).tensors
+        torch.testing.assert_close(out, torch.ones(2).exp())
+
+
 # Batches.
 
 COUNTING = """

@@ -67,7 +67,7 @@ class Snapshot:
         self._codes: list[tuple[str, types.FunctionType, types.CodeType]] = []
         own = sys.modules["__main__"]
         for module in (*_MODULES, own):
-            self._keep(module.__name__, module)
+            self._keep("the judge's script" if module is own else module.__name__, module)
         for title, kind in _CLASSES.items():
             self._keep(title, kind)
         self._keep_libraries()
@@ -82,7 +82,7 @@ class Snapshot:
             for name, was in values.items():
                 new = now.get(name, _MISSING)
                 if new is not was and not _of_torch(new):
-                    yield f"{name} of the judge's script" if scope == "__main__" else f"{scope}.{name}"
+                    yield _title(scope, name)
         for name, function, code in self._codes:
             if function.__code__ is not code:
                 yield f"the code of {name}"
@@ -104,7 +104,7 @@ class Snapshot:
         kept = self._keep_names(title, lambda: _names(scope))
         for name, value in kept.items():
             if isinstance(value, _function_type):
-                self._codes.append((f"{title}.{name}", value, value.__code__))
+                self._codes.append((_title(title, name), value, value.__code__))
 
     def _keep_libraries(self) -> None:
         for title, module in [*sys.modules.items()]:
@@ -127,6 +127,10 @@ class Snapshot:
         self._values[title] = kept
         self._scopes[title] = names
         return kept
+
+
+def _title(scope: str, name: str) -> str:
+    return f"{name} of {scope}" if scope == "the judge's script" else f"{scope}.{name}"
 
 
 def settings() -> dict[str, object]:
