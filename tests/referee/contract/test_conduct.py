@@ -17,6 +17,7 @@ def conduct(*, used_ms: float = 0.02, count: int = 12, restless: int = 0, own: f
         tails=[Window(0.006, 0.004)] * count,
         restless=restless,
         seen=[(0.010, own * 0.010)] * count,
+        shares=[1.8] * count,
     )
 
 
@@ -122,6 +123,7 @@ def test_it_is_plain_data_for_the_conditions() -> None:
         "waited_ms": 15.0,
         "used_after_block_ms": 4.0,
         "not_quiet": 1,
+        "had_processors": 1.8,
         "own_clock": 0.99,
     }
     assert Conduct().facts()["own_clock"] is None

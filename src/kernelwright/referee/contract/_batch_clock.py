@@ -157,6 +157,7 @@ class BatchClock:
         side.conduct.tails.append(tail)
         side.conduct.restless += not quiet
         side.conduct.seen.append(seen)
+        side.conduct.shares.append(batch.cpu_ns / max(batch.wall_ns, 1))
         side.call_ns = min(side.call_ns, wall_ns / len(order))
         return wall_ns / len(order), seen
 

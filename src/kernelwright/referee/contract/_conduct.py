@@ -56,13 +56,15 @@ class Conduct:
 
     `windows`: while another performer was timed. `tails`: from the end of each of its own blocks until its
     processes were quiet. `restless`: how often they were not within the grace they were given. `seen`: each
-    block on the judge's clock and on its own, messages taken off.
+    block on the judge's clock and on its own, messages taken off. `shares`: processor time over time of each
+    block; for work that waits for nothing, less than one for each thread means that others were let run.
     """
 
     windows: list[Window] = field(default_factory=list)
     tails: list[Window] = field(default_factory=list)
     restless: int = 0
     seen: list[Seen] = field(default_factory=list)
+    shares: list[float] = field(default_factory=list)
 
     def facts(self) -> dict[str, float | int | None]:
         """Medians, for the conditions of a contest; milliseconds."""
@@ -71,6 +73,7 @@ class Conduct:
             "waited_ms": _median_ms([one.wall_s for one in self.windows]),
             "used_after_block_ms": _median_ms([one.cpu_s for one in self.tails]),
             "not_quiet": self.restless,
+            "had_processors": _median(self.shares),
             "own_clock": _median([own / wall for wall, own in self.seen if wall > 0]),
         }
 

@@ -207,7 +207,8 @@ class _Run:
         }
         if itself.problem is not None:
             evidence = {"conditions": facts, "ratio": found.ratio, "interval": list(found.interval)}
-            raise Found(Verdict(Status.NOISY, f"{self._where()}: {itself.problem}", evidence=evidence))
+            said = f"{self._where()}: {itself.problem}{_busy(conditions)}"
+            raise Found(Verdict(Status.NOISY, said, evidence=evidence))
         return self._contest(found, times, facts)
 
     def _compared(self, found: Estimate, facts: dict[str, Any]) -> Comparison:
@@ -324,6 +325,13 @@ class _Run:
             answer = self._reference.answer(self._facts.name, first.arguments, tensors)
             mattered += not isinstance(answer, Refusal) and not _same_results(base, answer)
         return needed_share(mattered, _PROBED) * sum(weights) / max(1, sum(t.nbytes for t in first.tensors))
+
+
+def _busy(conditions: dict[str, Any]) -> str:
+    """What is known of the noise, in words."""
+    told = {"load average": conditions.get("load_after"), "CPU pressure": conditions.get("pressure")}
+    known = [f"{name} {value:.2f}" for name, value in told.items() if value is not None]
+    return f" ({', '.join(known)})" if known else ""
 
 
 def _alike(made: Made, other: Made) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -59,8 +60,9 @@ _ROOM_SHARE = 0.125
 #: Blocks are looked into with this chance, and while that takes less than this share of the time.
 _LOOKED = 0.5
 _LOOK_SHARE = 0.25
-#: Empty blocks of the baseline that tell what messages take.
-_OVERHEADS = 30
+#: Empty blocks of the baseline that tell what messages take, and how long it sleeps before each.
+_OVERHEADS = 9
+_OVERHEAD_REST_S = 0.004
 #: Blocks that tell how long a call takes, before there is a plan.
 _TRIES = 6
 _ROUGH_NS = 2_000_000
@@ -157,7 +159,7 @@ class Pair:
         self._first_call()
         with self._blaming(self.baseline):
             base = self._side("baseline", self.baseline)
-            overhead = self.baseline.overhead_ns(_OVERHEADS)
+            overhead = self._overhead_ns()
         with self._blaming(self.candidate):
             cand = self._side("candidate", self.candidate)
         self._sides = [base, cand]
@@ -190,6 +192,14 @@ class Pair:
             base.plan.calls * base.call_ns * 1e-9 + _between(base),
             cand.plan.calls * cand.call_ns * 1e-9 + _between(cand),
         )
+
+    def _overhead_ns(self) -> float:
+        """What a block's messages take the baseline's process, woken from sleep as it is for a block."""
+        took = []
+        for _ in range(_OVERHEADS):
+            time.sleep(_OVERHEAD_REST_S)
+            took.append(self.baseline.batch(()).wall_ns)
+        return statistics.median(took)
 
     def _open(self, opener: Callable[[], Performer]) -> Performer:
         try:
