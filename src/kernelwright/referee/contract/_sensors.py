@@ -362,7 +362,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Torch would wrap the method below for its compiler, and import that when it is used, for seconds."""
+        """Torch would wrap the method below for its compiler, and import that at its first use."""
         return False
 
     def __torch_dispatch__(
