@@ -54,7 +54,7 @@ from kernelwright.referee.contract._rounds import Series
 from kernelwright.referee.contract._stage import Performer
 
 #: Measured time of one contest, all processes together, where the caller does not say.
-DEFAULT_BUDGET_S = 1.5
+DEFAULT_BUDGET_S = 1.0
 #: Draws of the inputs that a pair of processes runs on: of small ones, and of large or slow ones.
 _DRAWS, _FEW_DRAWS = 4, 2
 _SMALL_BYTES = 8 << 20

@@ -60,6 +60,8 @@ _ROOM_SHARE = 0.125
 #: Blocks are looked into with this chance, and while that takes less than this share of the time.
 _LOOKED = 0.5
 _LOOK_SHARE = 0.25
+#: How long what first calls started may run on before anything is timed, and how long it is looked at.
+_SETTLE_S, _SETTLE_LOOK_S = 8.0, 0.015
 #: Empty blocks of the baseline that tell what messages take, and how long it sleeps before each.
 _OVERHEADS = 9
 _OVERHEAD_REST_S = 0.004
@@ -157,6 +159,9 @@ class Pair:
         self.baseline = self._open(ground.open_baseline)
         self.candidate = self._open(ground.open_candidate)
         self._first_call()
+        for performer in (self.baseline, self.candidate):
+            # What a first call sets in motion (pools of compilers, say) may take a while to come to rest.
+            performer.settled(grace_s=_SETTLE_S, watch_s=_SETTLE_LOOK_S)
         with self._blaming(self.baseline):
             base = self._side("baseline", self.baseline)
             overhead = self._overhead_ns()
