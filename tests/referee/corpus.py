@@ -21,6 +21,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelwright.process import Template
 from kernelwright.referee import ContractJudge
 from kernelwright.referee import ContractTarget
 from kernelwright.referee import Mode
@@ -116,7 +117,12 @@ def lay_out(specimen: Specimen, folder: Path) -> ContractTarget:
 
 
 def judge(
-    specimen: Specimen, folder: Path, *, race: bool = True, patience: Patience | None = None
+    specimen: Specimen,
+    folder: Path,
+    *,
+    template: Template,
+    race: bool = True,
+    patience: Patience | None = None,
 ) -> Verdict:
     """Check one specimen, and race it if it is right, as `kernelwright bench` does.
 
@@ -124,7 +130,7 @@ def judge(
     """
     target = lay_out(specimen, folder)
     before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-    with ContractJudge(target, patience=patience) as one:
+    with ContractJudge(target, patience=patience, template=template) as one:
         verdict = one.bench([Mode.WARM], budget_s=BUDGET_S, processes=2) if race else one.check()
     after = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     assert after == before, f"{specimen.name} changed files beside it"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kernelwright.process import Template
 from kernelwright.referee import Status
 
 from . import corpus
@@ -15,10 +17,16 @@ from . import corpus
 CHEATS = corpus.specimens("cheats")
 
 
+@pytest.fixture(scope="module")
+def template() -> Iterator[Template]:
+    with Template(["torch"]) as one:
+        yield one
+
+
 @pytest.mark.serial
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
-def test_a_cheat_is_caught_by_name(cheat: corpus.Specimen, tmp_path: Path) -> None:
-    verdict = corpus.judge(cheat, tmp_path, patience=corpus.PATIENCE)
+def test_a_cheat_is_caught_by_name(cheat: corpus.Specimen, tmp_path: Path, template: Template) -> None:
+    verdict = corpus.judge(cheat, tmp_path, template=template, patience=corpus.PATIENCE)
     assert verdict.status in cheat.verdict, f"{verdict.status}: {verdict.reason}"
     assert re.search(cheat.says, verdict.reason), verdict.reason
     assert verdict.contests == ()

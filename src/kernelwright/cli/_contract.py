@@ -1,7 +1,9 @@
-"""Judges of a `baseline.py` and a kernel, started so that waiting for torch overlaps."""
+"""Judges of a `baseline.py` and a kernel, started so that the two processes that need torch load it at once."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from typing import TYPE_CHECKING
@@ -10,16 +12,23 @@ if TYPE_CHECKING:
     from kernelwright.referee import ContractJudge
 
 
+@contextlib.contextmanager
 def contract_judge(
     fields: dict[str, Any], *, seed: int | None, threads: int | None, budget_s: float
-) -> ContractJudge:
-    """The judge of a target as `_target.contract_fields` gives it; a context manager."""
-    from kernelwright.referee import ContractJudge
-    from kernelwright.referee import ContractTarget
+) -> Iterator[ContractJudge]:
+    """The judge of a target as `_target.contract_fields` gives it.
 
-    return ContractJudge(
-        ContractTarget(**fields), seed=seed, threads=threads, patience=None, budget_s=budget_s
-    )
+    The process that performers are forked from imports torch while this one does.
+    """
+    from kernelwright.process import Template
+
+    with Template(["torch"]) as template:
+        from kernelwright.referee import ContractJudge
+        from kernelwright.referee import ContractTarget
+
+        target = ContractTarget(**fields)
+        with ContractJudge(target, seed=seed, threads=threads, budget_s=budget_s, template=template) as judge:
+            yield judge
 
 
 def contract_title(fields: dict[str, Any]) -> str:
