@@ -138,12 +138,17 @@ class BatchClock:
 
         def refresh() -> None:
             nonlocal used, began
+            # The calls ahead of the clock leave threads spinning; then it has nothing to do.
+            wait_quiet(side.performer.cpu_ns, GRACE_S)
+            own, since = side.performer.cpu_ns(), time.perf_counter()
             if self._mutates:
                 side.slots.restore()
             else:
                 side.slots.renew()
             if side.plan.cold and self._flusher is not None:
                 self._flusher.flush(side.slots.spans)
+            now = time.perf_counter()
+            side.conduct.ahead.append(Window(now - since, max(0, side.performer.cpu_ns() - own) * 1e-9))
             used, began = other.performer.cpu_ns(), time.perf_counter()
 
         batch = side.performer.batch(order, lead=lead, refresh=refresh, within_s=side.patience_s)

@@ -54,13 +54,15 @@ class Window:
 class Conduct:
     """What was seen of one performer over a contest.
 
-    `windows`: while another performer was timed. `tails`: from the end of each of its own blocks until its
+    `windows`: while another performer was timed. `ahead`: while the judge wrote the contents of its next
+    block, which it has nothing to do with yet. `tails`: from the end of each of its own blocks until its
     processes were quiet. `restless`: how often they were not within the grace they were given. `seen`: each
     block on the judge's clock and on its own, messages taken off. `shares`: processor time over time of each
     block; for work that waits for nothing, less than one for each thread means that others were let run.
     """
 
     windows: list[Window] = field(default_factory=list)
+    ahead: list[Window] = field(default_factory=list)
     tails: list[Window] = field(default_factory=list)
     restless: int = 0
     seen: list[Seen] = field(default_factory=list)
@@ -71,6 +73,7 @@ class Conduct:
         return {
             "used_while_waiting_ms": _median_ms([one.cpu_s for one in self.windows]),
             "waited_ms": _median_ms([one.wall_s for one in self.windows]),
+            "used_ahead_ms": _median_ms([one.cpu_s for one in self.ahead]),
             "used_after_block_ms": _median_ms([one.cpu_s for one in self.tails]),
             "not_quiet": self.restless,
             "had_processors": _median(self.shares),
@@ -81,23 +84,36 @@ class Conduct:
 def accusation(candidate: Conduct, baseline: Conduct, *, grace_s: float) -> str | None:
     """The words of a `cheated` verdict for how the candidate behaved while it was timed, or None."""
     return (
-        burning(candidate, baseline) or restless(candidate, baseline, grace_s) or clocks(candidate, baseline)
+        burning(candidate, baseline)
+        or preparing(candidate, baseline)
+        or restless(candidate, baseline, grace_s)
+        or clocks(candidate, baseline)
     )
 
 
 def burning(candidate: Conduct, baseline: Conduct) -> str | None:
     """Whether the candidate used the processor while the baseline was timed."""
-    windows = candidate.windows
+    found = _used(candidate.windows, baseline.windows)
+    return found and f"{found} in which only the baseline had work: it slows the baseline down"
+
+
+def preparing(candidate: Conduct, baseline: Conduct) -> str | None:
+    """Whether the candidate worked on its next inputs while these were still being written."""
+    found = _used(candidate.ahead, baseline.ahead)
+    return found and f"{found} in which its next inputs were written: work was running ahead of the clock"
+
+
+def _used(windows: Sequence[Window], others: Sequence[Window]) -> str | None:
+    """The start of a sentence, if windows were used mostly, and more than the baseline uses its own."""
     used = [one.used for one in windows]
-    mine, theirs = _mean_of(windows), _mean_of(baseline.windows)
+    mine, theirs = _mean_of(windows), _mean_of(others)
     # On a busy machine it is not let run in every window, so what it used in all of them counts as well.
     now_and_then = _mostly(used, _SOME) and mine.cpu_s > _SHARE * mine.wall_s
     if not (_mostly(used, _MOST) or now_and_then) or mine.cpu_s < 3.0 * theirs.cpu_s:
         return None
     return (
-        f"its processes used {mine.cpu_s * 1e3:.3g} ms of processor time in each {mine.wall_s * 1e3:.3g} ms "
-        f"(on average) in which only the baseline had work ({theirs.cpu_s * 1e3:.2g} ms the other way "
-        f"round): it slows the baseline down"
+        f"its processes used {mine.cpu_s * 1e3:.3g} ms of processor time (the baseline's "
+        f"{theirs.cpu_s * 1e3:.2g} ms) in each {mine.wall_s * 1e3:.3g} ms, on average,"
     )
 
 
