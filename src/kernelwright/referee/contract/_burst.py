@@ -126,6 +126,6 @@ def _told(fault: Fault, facts: WorkloadFacts, index: int, count: int) -> Fault:
     cheated = fault.status is Status.CHEATED or any(mark in fault.reason for mark in marks)
     return Fault(
         Status.CHEATED if cheated else fault.status,
-        f"{facts.name}: right when called one by one, wrong within {count} calls made back to back, in call "
-        f"{index + 1}: {fault.reason}",
+        f"{facts.name}: right when it is looked at after each call, wrong within {count} calls made one "
+        f"after another, in call {index + 1}: {fault.reason}",
     )
