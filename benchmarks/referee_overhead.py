@@ -3,9 +3,9 @@
     python benchmarks/referee_overhead.py [--entrants 20] [--json FILE]
 
 A search keeps one judge, and judges one entrant after the other against one baseline: each gets a process
-of its own, whose start, loading, filling of buffers and end are the fixed cost. Timed work is what lies in
-clocked batches, of the baseline too, what makes the sets ready for them, and the looks at their outputs, all
-of which grow with the number of batches; each is printed. Wants an idle machine: the load is printed as well.
+of its own, whose start, loading, filling of buffers and end are the fixed cost, with all that is concluded
+from the times. Timed work is what grows with the number of blocks: clocked batches of both, making their sets
+ready, waiting until nothing runs, looks at outputs. Each is printed, and the load: it wants an idle machine.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from kernelwright.referee import Mode
 from kernelwright.referee import NativeEntrant
 from kernelwright.referee import NativeJudge
 from kernelwright.referee._child import MeasuringChild
+from kernelwright.referee._course import Course
 from kernelwright.referee._native_witness import Witness
 from kernelwright.referee._race_data import RaceData
 
@@ -80,6 +81,7 @@ def main() -> None:
                 spent(RaceData, "fault", parts, lambda *_: "oracle"),
                 spent(MeasuringChild, "start", parts, lambda *_: "start"),
                 spent(MeasuringChild, "stop", parts, lambda *_: "stop"),
+                spent(Course, "block", parts, lambda *_: "blocks"),
             ):
                 began = time.perf_counter()
                 result = judge.race(
@@ -94,17 +96,28 @@ def main() -> None:
                 whole = time.perf_counter() - began
             contest = result.contests.get(entrant.name)
             blocks = contest.conditions["rounds"] if contest is not None else 1
-            between = parts["prepare"] + parts["batch"] + parts["lead"] + parts["judging"]
-            fixed = whole - between
-            rows.append({**parts, "whole": whole, "fixed": fixed, "blocks": blocks})
+            fixed = whole - parts["blocks"]
+            rows.append({**parts, "whole": whole, "fixed": fixed, "number": blocks})
     later = rows[1:]  # the first one starts the template, draws the data and opens the baseline
     names = sorted({name for row in later for name in row})
     median = {name: float(np.median([row.get(name, 0.0) for row in later])) * 1e3 for name in names}
     load = os.getloadavg()
     print(f"one more configuration, {workload.name}, cold, {len(later)} of them; load {load[0]:.2f}")
-    for name in ("whole", "batch", "prepare", "judging", "oracle", "open", "start", "stop", "load"):
+    for name in (
+        "whole",
+        "blocks",
+        "batch",
+        "prepare",
+        "judging",
+        "oracle",
+        "start",
+        "load",
+        "open",
+        "stop",
+        "deciding",
+    ):
         print(f"  {name:10s} {median.get(name, 0.0):8.2f} ms")
-    print(f"  blocks     {median['blocks'] / 1e3:8.1f}")
+    print(f"  {median['number'] / 1e3:.0f} blocks")
     print(f"fixed cost: {median['fixed']:.1f} ms (limit {_LIMIT_MS:g} ms)")
     if asked.json is not None:
         here = machine.fingerprint()

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from kernelwright import build
+from kernelwright.errors import UnsupportedCallError
 from kernelwright.ops import RmsNormSpec
 from kernelwright.referee import NativeEntrant
 from kernelwright.referee import NativeJudge
@@ -39,6 +40,9 @@ class Call:
 def describe_rms_norm(arguments: Mapping[str, Any], out: torch.Tensor) -> Call:
     """The call block and buffers of rms_norm, from the declarations of kw/abi.h."""
     named = [("x", arguments["x"]), ("weight", arguments["weight"]), ("out", out)]
+    for name, tensor in named:
+        if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
+            raise UnsupportedCallError("rms_norm", [("planted", f"{name} has no dense last dimension")])
     block = struct.pack("4i4d", 1, len(named), 0, 0, arguments["eps"], 0.0, 0.0, 0.0)
     buffers = []
     for name, tensor in named:

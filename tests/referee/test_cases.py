@@ -74,6 +74,24 @@ def test_rows_apart_have_nan_between_them(cases: list[Case], store: SharedMemory
     assert int(values.isnan().sum()) == values.numel() - rows * width
 
 
+def test_one_row_for_all_is_there_once(cases: list[Case]) -> None:
+    (case,) = [case for case in cases if "one row for all" in case.title]
+    (x,) = [buffer for buffer in case.call.buffers if buffer.name == "x"]
+    assert x.nbytes == case.shape[1] * 4
+    assert case.may_refuse
+
+
+def test_layouts_that_kernels_are_never_called_with_are_listed(
+    spec: RmsNormSpec, describe: Any, store: SharedMemory
+) -> None:
+    left_out: list[str] = []
+    made = make_cases(
+        spec, describe, [spec.workload(4, 128)], seed=3, edge=True, store=store, not_called=left_out
+    )
+    assert [line.split(":")[0] for line in left_out] == ["transposed input"]
+    assert not [case for case in made if "transposed" in case.title]
+
+
 def test_denormals_really_are_below_the_smallest_normal_number(
     cases: list[Case], store: SharedMemory
 ) -> None:

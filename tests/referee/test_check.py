@@ -197,6 +197,9 @@ def test_the_evidence_says_how_much_was_done(checked: Check) -> None:
     assert evidence["runs"] > 2 * evidence["cases"]
     assert evidence["flush_to_zero"] is False
     assert evidence["refused"] == []
+    (layout,) = evidence["not_called"]
+    assert layout.startswith("transposed input: ")
+    assert "x has no dense last dimension" in layout
 
 
 def test_impatience_can_be_chosen_for_all_of_a_judge(

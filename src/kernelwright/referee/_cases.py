@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kernelwright.errors import UnsupportedCallError
 from kernelwright.ops import OperatorSpec
 from kernelwright.ops import Workload
 from kernelwright.referee._entrant import Describe
@@ -53,6 +54,7 @@ class _Recipe:
     change: Callable[[dict[str, Any], OperatorSpec, torch.Generator], None] | None = None
     strided: tuple[str, ...] = ()
     flushed: bool = False
+    layout: Callable[[Tensor], Tensor] | None = None
 
 
 def make_cases(
@@ -63,13 +65,23 @@ def make_cases(
     seed: int,
     edge: bool,
     store: SharedMemory,
+    not_called: list[str] | None = None,
 ) -> list[Case]:
-    """All cases of a check, with their inputs put into `store`; what is drawn is drawn from `seed`."""
+    """All cases of a check, with their inputs put into `store`; what is drawn is drawn from `seed`.
+
+    Layouts that `describe` says the kernel is never called with are listed in `not_called`, with its words.
+    """
     draw = random.Random(seed)
-    return [
-        _make(spec, describe, recipe, draw.getrandbits(48), store)
-        for recipe in _recipes(spec, workloads, draw, edge)
-    ]
+    cases = []
+    for recipe in _recipes(spec, workloads, draw, edge):
+        try:
+            cases.append(_make(spec, describe, recipe, draw.getrandbits(48), store))
+        except UnsupportedCallError as error:
+            if recipe.layout is None:
+                raise
+            if not_called is not None:
+                not_called.append(f"{recipe.what}: {error}")
+    return cases
 
 
 def _recipes(
@@ -115,6 +127,8 @@ def _special(spec: OperatorSpec, dtype: torch.dtype, draw: random.Random) -> Ite
     first = spec.tensors[0]
     yield _Recipe(shape(), "rows apart in the input", strided=(first,))
     yield _Recipe(shape(), "rows apart in input and output", strided=(first, "out"))
+    yield _Recipe(shape(), "one row for all", change=_alike, layout=_one_row)
+    yield _Recipe(shape(), "transposed input", layout=_transposed)
 
 
 def _drawn_shapes(spec: OperatorSpec, draw: random.Random) -> Iterator[tuple[int, ...]]:
@@ -152,6 +166,21 @@ def _denormal(arguments: dict[str, Any], spec: OperatorSpec, generator: torch.Ge
     )
 
 
+def _alike(arguments: dict[str, Any], spec: OperatorSpec, generator: torch.Generator) -> None:
+    x = arguments[spec.tensors[0]]
+    x.copy_(x[:1].clone().expand(x.shape))
+
+
+def _one_row(tensor: Tensor) -> Tensor:
+    """All rows are the first one, which is there once."""
+    return tensor[:1].clone().expand(tensor.shape)
+
+
+def _transposed(tensor: Tensor) -> Tensor:
+    """The same values, neighbours of the last dimension furthest apart."""
+    return tensor.transpose(0, -1).contiguous().transpose(0, -1)
+
+
 def _scatter(values: Sequence[float]) -> Callable[[dict[str, Any], OperatorSpec, torch.Generator], None]:
     def change(arguments: dict[str, Any], spec: OperatorSpec, generator: torch.Generator) -> None:
         x = arguments[spec.tensors[0]].view(-1)
@@ -173,6 +202,8 @@ def _make(spec: OperatorSpec, describe: Describe, recipe: _Recipe, seed: int, st
             out = _apart(out)
         else:
             arguments[name] = _apart(arguments[name])
+    if recipe.layout is not None:
+        arguments[spec.tensors[0]] = recipe.layout(arguments[spec.tensors[0]])
     call = describe(arguments, out)
     inputs = {
         buffer.name: store.put(arguments[buffer.name], buffer.nbytes)
@@ -192,7 +223,7 @@ def _make(spec: OperatorSpec, describe: Describe, recipe: _Recipe, seed: int, st
         tuple(out.stride()),
         out.dtype,
         3 if small else 2,
-        bool(recipe.strided),
+        bool(recipe.strided) or recipe.layout is not None,
     )
 
 

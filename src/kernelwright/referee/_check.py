@@ -58,6 +58,7 @@ class CheckRun:
 
     def run(self, entrant: NativeEntrant, patience: Patience, evidence: dict[str, Any]) -> Verdict:
         """Make all calls and judge them. Never raises for what the kernel does."""
+        self._child.start()
         store, board = self._child.store, self._child.board
         store_top, board_top = store.top, board.top
         try:

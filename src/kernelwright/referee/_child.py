@@ -122,8 +122,8 @@ class MeasuringChild:
         """Where the child is, in place."""
         return self.board.record(layout.Progress, 0)
 
-    def start(self) -> None:
-        """Start the child if it is not running. Raises RefereeError when it cannot serve."""
+    def launch(self) -> None:
+        """Let the child start if it does not run, without waiting for it. Raises RefereeError."""
         if self._child is not None:
             return
         self.stop()
@@ -143,6 +143,20 @@ class MeasuringChild:
             limits = Limits(wall_s=_LIFE_S, memory_bytes=memory_bytes)
             descriptors = (self.store.descriptor, self._board.descriptor)
             self._child = self._launch(arguments, limits, descriptors, self._scratch)
+        except ChildEnded as error:
+            self.stop()
+            raise RefereeError(f"the measuring child does not start: {error}") from error
+        except BaseException:
+            self.stop()
+            raise
+
+    def start(self) -> None:
+        """Have the child running and ready. Raises RefereeError when it cannot serve."""
+        if self._child is not None and self._code is not None:
+            return
+        self.launch()
+        assert self._child is not None
+        try:
             hello = self._child.receive(_START_S)
         except (ChildEnded, ChildTimeout, ChildGarbled) as error:
             said = error.outcome.stderr.strip()[-2000:] if isinstance(error, ChildEnded) else ""

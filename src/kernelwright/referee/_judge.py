@@ -78,7 +78,7 @@ class NativeJudge:
         size = 1 << max(32, (machine.current().memory_bytes - 1).bit_length())
         self.store = SharedMemory("referee-store", size, child_may_write=False)
         self.pool = Pool(self.store, memory_bytes=memory_bytes or default_memory_bytes())
-        self._cases: dict[tuple[Any, ...], list[Case]] = {}
+        self._cases: dict[tuple[Any, ...], tuple[list[Case], list[str]]] = {}
         self._race_data: dict[tuple[str, str], RaceData] = {}
 
     def __enter__(self) -> NativeJudge:
@@ -108,7 +108,7 @@ class NativeJudge:
         limits: Limits | None = None,
     ) -> Verdict:
         """Whether a kernel is right; see the function `check`."""
-        cases = self._cases_of(spec, describe, workloads, seed, edge)
+        cases, not_called = self._cases_of(spec, describe, workloads, seed, edge)
         evidence = {
             "entrant": entrant.name,
             "library": str(entrant.library),
@@ -116,6 +116,7 @@ class NativeJudge:
             "symbol": entrant.symbol,
             "seed": seed,
             "threads": self.threads,
+            "not_called": not_called,
         }
         patience = self.patience
         if limits is not None:
@@ -127,6 +128,7 @@ class NativeJudge:
             return CheckRun(child, cases, self.threads).run(entrant, patience, evidence)
         finally:
             child.stop()
+            self.pool.get_ready()
 
     def race(
         self,
@@ -207,13 +209,23 @@ class NativeJudge:
 
     def _cases_of(
         self, spec: OperatorSpec, describe: Describe, workloads: Sequence[Workload], seed: int, edge: bool
-    ) -> list[Case]:
+    ) -> tuple[list[Case], list[str]]:
         """Cases are kept: a search checks hundreds of kernels on the same calls."""
         key = (spec.name, tuple(workload.name for workload in workloads), seed, edge)
         if key not in self._cases:
             if self.store.top > _KEPT_BYTES:
                 self.forget()
-            self._cases[key] = make_cases(spec, describe, workloads, seed=seed, edge=edge, store=self.store)
+            left_out: list[str] = []
+            cases = make_cases(
+                spec,
+                describe,
+                workloads,
+                seed=seed,
+                edge=edge,
+                store=self.store,
+                not_called=left_out,
+            )
+            self._cases[key] = cases, left_out
         return self._cases[key]
 
     def forget(self) -> None:

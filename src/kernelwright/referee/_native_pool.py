@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,10 +33,18 @@ class Pool:
         self.memory_bytes = memory_bytes
         self._template: Template | None = None
         self._baseline: tuple[Hashable, Lane] | None = None
+        self._spare: MeasuringChild | None = None
 
     def child(self) -> MeasuringChild:
-        """A child that nobody has used, not running yet. The caller stops it."""
-        return MeasuringChild(self.store, self._launch, memory_bytes=self.memory_bytes)
+        """A child that nobody has used. The caller stops it."""
+        spare, self._spare = self._spare, None
+        return spare or MeasuringChild(self.store, self._launch, memory_bytes=self.memory_bytes)
+
+    def get_ready(self) -> None:
+        """Let the next child start while nothing is timed; nobody waits for it."""
+        if self._spare is None:
+            self._spare = self.child()
+            self._spare.launch()
 
     def baseline(self, entrant: NativeEntrant, course: Hashable) -> Lane | None:
         """The lane that is kept for this baseline on this course, if it is."""
@@ -57,6 +66,9 @@ class Pool:
     def close(self) -> None:
         """End the baseline's child, and the template with all that were forked from it."""
         self.drop_baseline()
+        if self._spare is not None:
+            self._spare.stop()
+        self._spare = None
         if self._template is not None:
             self._template.close()
         self._template = None
@@ -64,7 +76,9 @@ class Pool:
     def warm_up(self) -> None:
         """Start the template, so that it is ready when the first child is asked for."""
         if self._template is None or self._template.outcome is not None:
-            self._template = Template(["ctypes", "json", "mmap"], env=child_environment(), site=False)
+            libraries = [library for library in (libgomp(), str(driver_library())) if library]
+            environment = {**child_environment(), "KERNELWRIGHT_PRELOAD": os.pathsep.join(libraries)}
+            self._template = Template([NATIVE / "preload.py"], env=environment, site=False)
 
     def _launch(
         self, arguments: Sequence[str], limits: Limits, descriptors: Sequence[int], scratch: str

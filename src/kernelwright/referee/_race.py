@@ -287,6 +287,7 @@ class _Opened:
         self._race.pool.store.release(self._store_top)
         for child in self._own:
             child.stop()
+        self._race.pool.get_ready()
 
 
 def time_course(course: Course, budget_s: float, *, least: int = 8) -> Timing:

@@ -74,6 +74,15 @@ inline void flush(const void *from, int64_t bytes) {
   weakly ? flush_lines_weakly(begin, begin + bytes) : flush_lines_strongly(begin, begin + bytes);
 }
 
+// Fills [to, to + bytes) past the caches; `to` is a multiple of 64. No line of it is in a cache afterwards.
+inline void fill_past_caches(unsigned char *to, int64_t bytes, unsigned char value) {
+  const __m128i words = _mm_set1_epi8(static_cast<char>(value));
+  const int64_t whole = bytes / 64 * 64;
+  for (int64_t at = 0; at < whole; at += 16) _mm_stream_si128(reinterpret_cast<__m128i *>(to + at), words);
+  memset(to + whole, value, size_t(bytes - whole));
+  if (whole < bytes) flush(to + whole, bytes - whole);
+}
+
 }  // namespace kwr
 
 #endif  // KWR_ARENA_H

@@ -70,7 +70,7 @@ inline void poison(Set &set) {
       memset(set.buffer[b], kPoison, size_t(contest.plan->buffer[b].nbytes));
 }
 
-// Gives set `index` the contents that belong to `seed`, and an output that nobody has written.
+// Gives set `index` the contents that belong to `seed`.
 inline void fill(int64_t index, uint64_t seed) {
   Set &set = contest.sets[size_t(index)];
   for (int b = 0; b < contest.plan->buffers; ++b) {
@@ -79,13 +79,28 @@ inline void fill(int64_t index, uint64_t seed) {
       fill_buffer(*contest.plan, contest.store, b, index, seed, static_cast<unsigned char *>(set.buffer[b]));
     fence(set.buffer[b], contest.plan->buffer[b].nbytes);
   }
-  poison(set);
 }
 
 inline void flush(const Set &set) {
   for (int b = 0; b < contest.plan->buffers; ++b)
     if (set.buffer[b] != nullptr)
       flush(fenced_from(set.buffer[b]), contest.plan->buffer[b].nbytes + 2 * kFenceBytes);
+}
+
+// The same with outputs that nobody has written: poisoned past the caches, which need not be flushed for them.
+inline void poison_and_flush(Set &set) {
+  for (int b = 0; b < contest.plan->buffers; ++b) {
+    auto *buffer = static_cast<unsigned char *>(set.buffer[b]);
+    const int64_t nbytes = contest.plan->buffer[b].nbytes;
+    if (buffer == nullptr) continue;
+    if (!is_output(b)) {
+      flush(fenced_from(buffer), nbytes + 2 * kFenceBytes);
+      continue;
+    }
+    fill_past_caches(buffer, nbytes, kPoison);
+    flush(fenced_from(buffer), kFenceBytes);
+    flush(buffer + nbytes, kFenceBytes);
+  }
 }
 
 // Places `count` sets. Buffers start at a multiple of 64 bytes, at places within a page that are drawn from

@@ -158,9 +158,10 @@ void renew_cold(uint64_t seed, uint64_t fill_seed) {
     if (plan.judged) {
       for (int i = 0; i < kwr::kChanges; ++i)
         apply(write_of(kwr::set_seed(seed, s), i, set, plan, s, fill_seed));
-      kwr::poison(set);
+      kwr::poison_and_flush(set);
+    } else {
+      kwr::flush(set);
     }
-    kwr::flush(set);
     _mm_mfence();
     kwr::tick();
   });
@@ -172,7 +173,10 @@ void renew_warm(uint64_t seed) {
   contest.writes.clear();
   if (!plan.judged) return;
   const int64_t used = std::min(kWarmSets, contest.state->sets);
-  for (int64_t i = 0; i < used; ++i) kwr::fill(contest.order[size_t(i)], seed);
+  for (int64_t i = 0; i < used; ++i) {
+    kwr::fill(contest.order[size_t(i)], seed);
+    kwr::poison(contest.sets[size_t(contest.order[size_t(i)])]);
+  }
   const int64_t calls = contest.windows * contest.state->calls;
   contest.writes.reserve(size_t(calls));
   for (int64_t k = 0; k < calls; ++k) {
