@@ -32,7 +32,11 @@ EVIDENCE = {
     "seed": 77,
     "not_checked": ["more than 2^31 elements: asked for with large=True"],
     "refused": ["default x transposed: ValueError"],
-    "guards": {"process_group": "active", "user": "active", "network": "the kernel has no network namespaces"},
+    "guards": {
+        "process_group": "active",
+        "user": "active",
+        "network": "the kernel has no network namespaces",
+    },
 }
 
 

@@ -36,7 +36,7 @@ def zeros(x, weight):
 
 
 def slow(x, weight):
-    for _ in range(3):
+    for _ in range(8):
         out = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * weight
     return out
 """
@@ -86,7 +86,12 @@ def test_a_right_kernel_gets_a_ratio_with_an_interval(folder: Path) -> None:
 
 @pytest.mark.serial
 def test_a_slow_kernel_is_right_and_exit_code_1(folder: Path) -> None:
-    document = bench(folder, "slow", "--budget", "10s", "--processes", "2", code=1)
+    for _ in range(2):
+        document = bench(folder, "slow", "--budget", "10s", "--processes", "2", code=1)
+        if document["status"] != "noisy":
+            break
+    else:
+        pytest.skip(f"the machine cannot time anything now: {document['reason']}")
     assert (document["status"], document["comparison"]) == ("passed", "slower")
 
 

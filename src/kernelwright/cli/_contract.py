@@ -1,4 +1,4 @@
-"""Judges of a `baseline.py` and a kernel, started so that the two processes that need torch load it at once."""
+"""Judges of a `baseline.py` and a kernel, started so that both processes that need torch load it at once."""
 
 from __future__ import annotations
 
