@@ -21,8 +21,11 @@ from kernelwright.referee._clock import Seen
 #: Fewer windows than this say nothing.
 LEAST = 5
 #: Idle is who uses less than this of a window, and this much beside: waking up to look at a queue or a clock.
-_SHARE = 0.05
+_SHARE = 0.1
 _SLACK_S = 0.0005
+#: Right after calls there is more to be done that is no cheat: what they printed is read, a log written.
+_SHARE_AHEAD = 0.3
+_SLACK_AHEAD_S = 0.001
 #: Windows that were used are held against the candidate when most of them were; or some of them, when all of
 #: them together were used as much.
 _MOST = 0.7
@@ -44,10 +47,9 @@ class Window:
     wall_s: float
     cpu_s: float
 
-    @property
-    def used(self) -> bool:
+    def used(self, share: float = _SHARE, slack_s: float = _SLACK_S) -> bool:
         """Whether more was used than waiting takes."""
-        return self.cpu_s > _SHARE * self.wall_s + _SLACK_S
+        return self.cpu_s > share * self.wall_s + slack_s
 
 
 @dataclass
@@ -93,22 +95,22 @@ def accusation(candidate: Conduct, baseline: Conduct, *, grace_s: float) -> str 
 
 def burning(candidate: Conduct, baseline: Conduct) -> str | None:
     """Whether the candidate used the processor while the baseline was timed."""
-    found = _used(candidate.windows, baseline.windows)
+    found = _used(candidate.windows, baseline.windows, _SHARE, _SLACK_S)
     return found and f"{found} in which only the baseline had work: it slows the baseline down"
 
 
 def preparing(candidate: Conduct, baseline: Conduct) -> str | None:
     """Whether the candidate worked on its next inputs while these were still being written."""
-    found = _used(candidate.ahead, baseline.ahead)
+    found = _used(candidate.ahead, baseline.ahead, _SHARE_AHEAD, _SLACK_AHEAD_S)
     return found and f"{found} in which its next inputs were written: work was running ahead of the clock"
 
 
-def _used(windows: Sequence[Window], others: Sequence[Window]) -> str | None:
+def _used(windows: Sequence[Window], others: Sequence[Window], share: float, slack_s: float) -> str | None:
     """The start of a sentence, if windows were used mostly, and more than the baseline uses its own."""
-    used = [one.used for one in windows]
+    used = [one.used(share, slack_s) for one in windows]
     mine, theirs = _mean_of(windows), _mean_of(others)
     # On a busy machine it is not let run in every window, so what it used in all of them counts as well.
-    now_and_then = _mostly(used, _SOME) and mine.cpu_s > _SHARE * mine.wall_s
+    now_and_then = _mostly(used, _SOME) and mine.cpu_s > share * mine.wall_s
     if not (_mostly(used, _MOST) or now_and_then) or mine.cpu_s < 3.0 * theirs.cpu_s:
         return None
     return (
