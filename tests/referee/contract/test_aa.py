@@ -45,6 +45,12 @@ def test_what_dwarfs_the_noise_may_be_compared() -> None:
     assert check(ratio=1.2, bias=1.04).problem is not None
 
 
+def test_what_is_wholly_beyond_the_noise_is_compared_however_much_of_it_there_is() -> None:
+    assert check(ratio=1000.0, noise=1.2).problem is None
+    assert check(ratio=0.001, noise=1.2).problem is None
+    assert check(ratio=5.0, noise=1.2).problem is not None
+
+
 def test_too_few_double_rounds_refuse_nothing() -> None:
     assert check(ratio=1.03, bias=2.0, count=4).problem is None
 

@@ -23,6 +23,8 @@ from kernelwright.referee.contract._rounds import Series
 _SHARE = 0.125
 #: With so many times the minimum effect, or less, the baseline has to be known to equal itself.
 _WIDEST = 10.0
+#: What is beyond the noise by this factor needs no quiet machine.
+_CLEAR = 2.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ def against_itself(series: Series, contest: Estimate, *, minimum_effect: float, 
 
     Refused, with numbers, where the baseline differs from itself clearly and by at least the minimum effect,
     or where so little is known of it that hardly any effect could be seen; see `_statistics.aa_gate`. Both
-    bounds grow with what was found of the candidate. With fewer than five double rounds nothing is refused:
+    bounds grow with what was found of the candidate, and a contest whose whole interval is beyond that of the
+    baseline against itself, twice over, is never refused. With fewer than five double rounds nothing is refused:
     then the contest's own interval is infinite or nearly so.
     """
     first, again = series.itself()
@@ -62,5 +65,8 @@ def against_itself(series: Series, contest: Estimate, *, minimum_effect: float, 
     size = abs(math.log(contest.ratio))
     allowed = max(minimum_effect, math.expm1(_SHARE * size))
     widest = max(_WIDEST * minimum_effect, 2 * _SHARE * size)
+    low, high = found.interval
+    if contest.interval[0] > _CLEAR * high or contest.interval[1] < low / _CLEAR:
+        return SelfCheck(found, None, len(first))
     problem = aa_gate(first, again, minimum_effect=allowed, seed=seed, widest=widest)
     return SelfCheck(found, problem, len(first))

@@ -31,6 +31,11 @@ from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Timing
 from kernelwright.referee._verdict import Verdict
 from kernelwright.referee.contract._aa import against_itself
+from kernelwright.referee.contract._draws import alike
+from kernelwright.referee.contract._draws import finite
+from kernelwright.referee.contract._draws import same_results
+from kernelwright.referee.contract._draws import span_bytes
+from kernelwright.referee.contract._draws import with_others
 from kernelwright.referee.contract._floor import as_facts
 from kernelwright.referee.contract._floor import ceilings_here
 from kernelwright.referee.contract._floor import find_floor
@@ -261,7 +266,7 @@ class _Run:
                 )
             found.append(made)
         first = found[0]
-        return [made for made in found if _alike(made, first)]
+        return [made for made in found if alike(made, first)]
 
     def _takes_changes(self) -> bool:
         """Whether the reference takes inputs in which single elements have other places' values."""
@@ -271,18 +276,18 @@ class _Run:
             return False
         changed = self._with_changes(first, 3)
         answer = self._reference.answer(self._facts.name, first.arguments, changed)
-        return not isinstance(answer, Refusal) and _finite(answer) >= _finite(first)
+        return not isinstance(answer, Refusal) and finite(answer) >= finite(first)
 
     def _with_changes(self, made: Made, count: int) -> list[torch.Tensor]:
         generator = torch.Generator().manual_seed(self._random.getrandbits(31))
-        return [_with_others(tensor, count, generator) for tensor in made.tensors]
+        return [with_others(tensor, count, generator) for tensor in made.tensors]
 
     def _floor(self, baseline_ns: float, candidate_ns: float) -> dict[str, Any]:
         """The least time of a call. Raises Found when the candidate's is below it."""
         ceilings, source = ceilings_here()
         first = self._draws[0]
         written = 0 if first.expected.shares_input else first.expected.nbytes
-        cost = Cost(sum(_span_bytes(tensor) for tensor in first.tensors), written, 0)
+        cost = Cost(sum(span_bytes(tensor) for tensor in first.tensors), written, 0)
         exact = self._ground.flusher is not None and self._ground.flusher.exact
 
         def of(cost: Cost) -> Floor:
@@ -321,9 +326,9 @@ class _Run:
         for _ in range(_PROBED):
             (chosen,) = self._random.choices(range(len(weights)), weights)
             tensors = [tensor.clone() for tensor in first.tensors]
-            tensors[chosen] = _with_others(first.tensors[chosen], 1, generator)
+            tensors[chosen] = with_others(first.tensors[chosen], 1, generator)
             answer = self._reference.answer(self._facts.name, first.arguments, tensors)
-            mattered += not isinstance(answer, Refusal) and not _same_results(base, answer)
+            mattered += not isinstance(answer, Refusal) and not same_results(base, answer)
         return needed_share(mattered, _PROBED) * sum(weights) / max(1, sum(t.nbytes for t in first.tensors))
 
 
@@ -332,55 +337,6 @@ def _busy(conditions: dict[str, Any]) -> str:
     told = {"load average": conditions.get("load_after"), "CPU pressure": conditions.get("pressure")}
     known = [f"{name} {value:.2f}" for name, value in told.items() if value is not None]
     return f" ({', '.join(known)})" if known else ""
-
-
-def _alike(made: Made, other: Made) -> bool:
-    """Whether two draws have tensors of the same form, so that either may lie in the same place."""
-    return len(made.tensors) == len(other.tensors) and all(
-        (a.shape, a.dtype, a.stride()) == (b.shape, b.dtype, b.stride())
-        for a, b in zip(made.tensors, other.tensors, strict=True)
-    )
-
-
-def _with_others(tensor: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """A copy in which some elements have the values of others, if they can be told apart."""
-    changed = tensor.clone()
-    if not tensor.is_floating_point() or tensor.numel() < 2:
-        return changed
-    sources = torch.randint(tensor.numel(), (count,), generator=generator)
-    targets = torch.randint(tensor.numel(), (count,), generator=generator)
-    for source, target in zip(sources.tolist(), targets.tolist(), strict=True):
-        _element(changed, target).copy_(_element(tensor, source))
-    return changed
-
-
-def _element(tensor: torch.Tensor, index: int) -> torch.Tensor:
-    for size in reversed(tensor.shape):
-        tensor = tensor.select(-1, index % size)
-        index //= size
-    return tensor
-
-
-def _span_bytes(tensor: torch.Tensor) -> int:
-    """Bytes of the distinct elements of a tensor: expanded dimensions count once."""
-    count = 1
-    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        count *= size if stride or size == 0 else 1
-    return count * tensor.element_size()
-
-
-def _finite(made: Made) -> float:
-    """The share of floating outputs that is finite."""
-    peers = [leaf.rule.peer for leaf in made.expected.leaves if leaf.rule.peer.is_floating_point()]
-    count = sum(peer.numel() for peer in peers)
-    return sum(float(torch.isfinite(peer).sum()) for peer in peers) / count if count else 1.0
-
-
-def _same_results(one: Made, other: Made) -> bool:
-    return all(
-        torch.equal(a.rule.expected, b.rule.expected)
-        for a, b in zip(one.expected.leaves, other.expected.leaves, strict=True)
-    )
 
 
 def race_all(
