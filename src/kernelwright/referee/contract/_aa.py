@@ -54,8 +54,8 @@ def against_itself(series: Series, contest: Estimate, *, minimum_effect: float, 
     Refused, with numbers, where the baseline differs from itself clearly and by at least the minimum effect,
     or where so little is known of it that hardly any effect could be seen; see `_statistics.aa_gate`. Both
     bounds grow with what was found of the candidate, and a contest whose whole interval is beyond that of the
-    baseline against itself, twice over, is never refused. With fewer than five double rounds nothing is refused:
-    then the contest's own interval is infinite or nearly so.
+    baseline against itself, twice over, is never refused. With fewer than five double rounds nothing is
+    refused: then the contest's own interval is infinite or nearly so.
     """
     first, again = series.itself()
     if len(first) < MIN_PAIRS:
