@@ -113,6 +113,21 @@ def test_a_child_that_was_stopped_leaves_neither_process_nor_scratch_nor_descrip
         assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
+def test_a_child_that_waits_to_be_used_has_the_limits_asked_for() -> None:
+    with NativeJudge(memory_bytes=8 << 30) as judge:
+        judge.pool.get_ready()
+        small = judge.pool.child(1 << 30)
+        waiting = judge.pool.child()
+        try:
+            assert (small.memory_bytes, waiting.memory_bytes) == (1 << 30, 8 << 30)
+            assert (small.process, waiting.process is None) == (None, False)
+            waiting.start()
+            assert set(waiting.guards) >= {"user", "network", "memory", "files", "cpu", "code"}
+        finally:
+            small.stop()
+            waiting.stop()
+
+
 def test_a_judge_leaves_no_process() -> None:
     with NativeJudge() as judge:
         child = judge.pool.child()

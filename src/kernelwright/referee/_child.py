@@ -39,6 +39,9 @@ NATIVE = Path(__file__).with_name("native")
 #: Results lie in the board after the child's progress.
 BOARD_START = 4096
 _LIFE_S = 24 * 3600.0
+#: A baseline serves a whole search; a kernel's own deadlines are those of `Patience`.
+_CPU_S = 4 * 3600.0
+_FILE_BYTES = 1 << 30
 _START_S = 30.0
 _LOOK_S = 0.25
 #: More tasks than any machine's OpenMP would start for one kernel's calls look like a bomb.
@@ -140,7 +143,7 @@ class MeasuringChild:
                 str(self._board.size),
             )
             memory_bytes = self.store.size + self._board.size + self.memory_bytes
-            limits = Limits(wall_s=_LIFE_S, memory_bytes=memory_bytes)
+            limits = Limits(wall_s=_LIFE_S, memory_bytes=memory_bytes, cpu_s=_CPU_S, file_bytes=_FILE_BYTES)
             descriptors = (self.store.descriptor, self._board.descriptor)
             self._child = self._launch(arguments, limits, descriptors, self._scratch)
         except ChildEnded as error:

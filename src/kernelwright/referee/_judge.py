@@ -121,9 +121,7 @@ class NativeJudge:
         patience = self.patience
         if limits is not None:
             patience = Patience(min(patience.silent_s, limits.wall_s), limits.wall_s)
-        child = self.pool.child()
-        if limits is not None and limits.memory_bytes is not None:
-            child.memory_bytes = limits.memory_bytes
+        child = self.pool.child(limits.memory_bytes if limits is not None else None)
         try:
             return CheckRun(child, cases, self.threads).run(entrant, patience, evidence)
         finally:

@@ -35,8 +35,10 @@ class Pool:
         self._baseline: tuple[Hashable, Lane] | None = None
         self._spare: MeasuringChild | None = None
 
-    def child(self) -> MeasuringChild:
-        """A child that nobody has used. The caller stops it."""
+    def child(self, memory_bytes: int | None = None) -> MeasuringChild:
+        """A child that nobody has used, which may use so much memory. The caller stops it."""
+        if memory_bytes is not None and memory_bytes != self.memory_bytes:
+            return MeasuringChild(self.store, self._launch, memory_bytes=memory_bytes)
         spare, self._spare = self._spare, None
         return spare or MeasuringChild(self.store, self._launch, memory_bytes=self.memory_bytes)
 

@@ -18,7 +18,8 @@ int calls = 0;
 
 void work() {
   for (;;) {
-    while (!waiting.load(std::memory_order_acquire)) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    while (!waiting.load(std::memory_order_acquire))
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
     planted::all(&job.call, job.x, job.weight, job.out);
     waiting.store(false, std::memory_order_release);
   }

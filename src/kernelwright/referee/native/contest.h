@@ -49,9 +49,7 @@ struct Contest {
 inline Contest contest;
 inline Arena arena;
 
-inline volatile kwr_progress *progress() {
-  return reinterpret_cast<volatile kwr_progress *>(contest.board);
-}
+inline volatile kwr_progress *progress() { return reinterpret_cast<volatile kwr_progress *>(contest.board); }
 
 inline void tick() { progress()->ticks = progress()->ticks + 1; }
 
@@ -87,7 +85,8 @@ inline void flush(const Set &set) {
       flush(fenced_from(set.buffer[b]), contest.plan->buffer[b].nbytes + 2 * kFenceBytes);
 }
 
-// The same with outputs that nobody has written: poisoned past the caches, which need not be flushed for them.
+// The same with outputs that nobody has written: poisoned past the caches, which need not be flushed for
+// them.
 inline void poison_and_flush(Set &set) {
   for (int b = 0; b < contest.plan->buffers; ++b) {
     auto *buffer = static_cast<unsigned char *>(set.buffer[b]);

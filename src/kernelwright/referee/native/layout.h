@@ -107,8 +107,8 @@ struct kwr_race_state {
 
 // What the parent wants to see of a batch, and where in the board it is put.
 struct kwr_look {
-  int64_t set;   // or, in the allocating regime, the call whose output was kept
-  int64_t kind;  // kwr_look_kind
+  int64_t set;                 // or, in the allocating regime, the call whose output was kept
+  int64_t kind;                // kwr_look_kind
   int64_t at[KW_MAX_TENSORS];  // each buffer with the fences around it, as found; or KWR_NONE
 };
 

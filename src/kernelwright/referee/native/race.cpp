@@ -32,7 +32,7 @@ unsigned char *allocate(int64_t bytes) {
   void *at = nullptr;
   const int64_t whole = (bytes + 63) / 64 * 64 + 2 * kwr::kFenceBytes;
   return posix_memalign(&at, 64, size_t(whole)) == 0 ? static_cast<unsigned char *>(at) + kwr::kFenceBytes
-                                                    : nullptr;
+                                                     : nullptr;
 }
 
 // One call on a set; in the allocating regime its outputs are made within it, and given back or kept.
@@ -44,6 +44,7 @@ inline int32_t call_once(Set &set, kwr::Kept *kept) {
     buffers[b] = set.buffer[b];
     if (buffers[b] != nullptr) continue;
     buffers[b] = allocate(plan.buffer[b].nbytes);
+    if (buffers[b] == nullptr) return KW_OUT_OF_MEMORY;
     if (kept != nullptr) kwr::fence(kept->buffer[b] = buffers[b], plan.buffer[b].nbytes);
   }
   const int32_t status = kwr::invoke(contest.kernel, &contest.call, plan.buffers, buffers);
@@ -249,13 +250,15 @@ KWR_EXPORT int32_t kwr_race_prepare(uint64_t seed, int64_t windows) {
   return 0;
 }
 
-// One call on each set of a warm batch, or on the set that nobody clocks: the kernel's threads are awake then.
+// One call on each set of a warm batch, or on the set that nobody clocks: the kernel's threads are awake
+// then.
 KWR_EXPORT int32_t kwr_race_lead() {
   const int64_t used = contest.plan->cold ? 0 : std::min(kWarmSets, contest.state->sets);
   kwr::progress()->phase = KWR_RACING;
   restore_environment();
   int32_t status = used ? int32_t(KW_OK) : call_once(contest.sets.back(), nullptr);
-  for (int64_t i = 0; i < used; ++i) status |= call_once(contest.sets[size_t(contest.order[size_t(i)])], nullptr);
+  for (int64_t i = 0; i < used; ++i)
+    status |= call_once(contest.sets[size_t(contest.order[size_t(i)])], nullptr);
   kwr::tick();
   kwr::progress()->phase = KWR_IDLE;
   return failed(status) ? -1 : 0;
