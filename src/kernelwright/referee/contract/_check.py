@@ -28,6 +28,7 @@ from kernelwright.referee.contract._facts import Node
 from kernelwright.referee.contract._facts import PerformerFailure
 from kernelwright.referee.contract._findings import Findings
 from kernelwright.referee.contract._history import History
+from kernelwright.referee.contract._judgement import changed_later
 from kernelwright.referee.contract._judgement import differing
 from kernelwright.referee.contract._judgement import judge_call
 from kernelwright.referee.contract._judgement import Terms
@@ -38,6 +39,12 @@ from kernelwright.referee.contract._reference import WorkloadFacts
 from kernelwright.referee.contract._stage import Performer
 
 _SETTLE_MS = 2.0
+#: An output that is wrong is looked at again after this.
+_LATE_S = 0.1
+#: The part of the time in which calls are begun: the last one, and what follows, need the rest.
+_SHARE = 0.75
+#: A call of a few rows takes at least this part of a whole one's time.
+_LEAST_ROWS = 0.05
 #: After so long, threads that wait for more work have stopped spinning; then this much within a look is work,
 #: even where the machine is so busy that nobody gets a whole processor.
 _GRACE_S, _WATCH_S, _IDLE_S = 0.5, 0.03, 0.003
@@ -80,7 +87,7 @@ class CheckRun:
         self._draw = draw
         self._threads = threads
         self._clock = clock
-        self._deadline = clock() + budget_s
+        self._deadline = clock() + _SHARE * budget_s
         self._history = History()
         self._places: dict[tuple[str, tuple[Any, ...]], _Place] = {}
         self._known: dict[str, tuple[CaseCall, Made, CallResult]] = {}
@@ -119,7 +126,8 @@ class CheckRun:
                 continue
             started = self._clock()
             fault = self.one(case, facts[case.workload])
-            self._pace[case.workload] = self._clock() - started
+            took = (self._clock() - started) / max(1.0, case.rows)
+            self._pace[case.workload] = max(took, 0.7 * self._pace.get(case.workload, 0.0))
             if fault is not None:
                 return fault
             if case.settle and case.kind is Kind.AGAIN and not burned:
@@ -130,7 +138,7 @@ class CheckRun:
         return None
 
     def _estimate(self, case: CaseCall) -> float:
-        return self._pace.get(case.workload, 0.0) * max(1.0, case.rows)
+        return self._pace.get(case.workload, 0.0) * max(_LEAST_ROWS, case.rows)
 
     def one(self, case: CaseCall, facts: WorkloadFacts) -> Fault | None:
         """Make and judge one call."""
@@ -204,7 +212,7 @@ class CheckRun:
                 room=room,
                 threads=case.threads or self._threads,
                 grad_outputs=grads,
-                settle_ms=_SETTLE_MS if case.settle else 0.0,
+                settle_ms=_SETTLE_MS if case.settle else 0.0 if room < _RECOPY_BYTES else None,
                 poison=[*sizes, *(one.nbytes for one in made.tensors)],
             )
         finally:
@@ -232,7 +240,7 @@ class CheckRun:
         self.findings.notes += made.expected.notes
         fault = judge_call(made, result, self._performer.board, place.tensors, terms, self._history)
         if fault is not None:
-            return self._told(case, fault)
+            return self._told(case, self._late(made, result) or fault)
         fault = self._repeats(case, made, result, facts)
         if fault is not None:
             return fault
@@ -241,6 +249,15 @@ class CheckRun:
         if case.kind is Kind.PLAIN and case.workload not in self._known:
             self._known[case.workload] = (case, made, result)
         return self._stayed(result.number - _RECOPY_AGO)
+
+    def _late(self, made: Made, result: CallResult) -> Fault | None:
+        """Whether an output that was wrong when the call returned becomes another one: work goes on."""
+        time.sleep(_LATE_S)
+        try:
+            now = self._performer.recopy(result.number, room=65536 + 2 * made.expected.nbytes)
+        except PerformerFailure:
+            return None  # The fault that was found says enough.
+        return changed_later(made, result.tensors, now)
 
     def _told(self, case: CaseCall, fault: Fault) -> Fault:
         """The fault of a call, told with what was right before it."""

@@ -57,7 +57,7 @@ def judge_call(
         _written_outside(board, nodes, terms),
         _changed_inputs(made, board, nodes, terms),
         _layouts(made, result, terms),
-        _changed_later(made, result),
+        changed_later(made, result.tensors, result.settled or ()),
         _sharing(made, result, terms),
         _numbers(made, result, terms, history),
         _changed_arguments(made, board, nodes),
@@ -97,9 +97,11 @@ def _layouts(made: Made, result: CallResult, terms: Terms) -> Fault | None:
     return None
 
 
-def _changed_later(made: Made, result: CallResult) -> Fault | None:
+def changed_later(
+    made: Made, tensors: Sequence[Tensor | None], settled: Sequence[Tensor | None]
+) -> Fault | None:
     """Whether an output is another one a little later: then somebody still works on it."""
-    for leaf, first, later in zip(made.expected.leaves, result.tensors, result.settled or (), strict=False):
+    for leaf, first, later in zip(made.expected.leaves, tensors, settled, strict=False):
         if first is None or later is None or first.shape != later.shape or first.dtype != later.dtype:
             continue
         count = int((_bits(first) != _bits(later)).sum())
