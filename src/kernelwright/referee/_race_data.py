@@ -107,9 +107,7 @@ class RaceData:
             strides = tuple(torch.empty(self.shape, device="meta").stride())
             title = f"{self.workload.name}, contents {number}"
             made.append(
-                Case(
-                    title, self.call, group.sources, expectation, self.shape, strides, self.dtype, 1, False
-                )
+                Case(title, self.call, group.sources, expectation, self.shape, strides, self.dtype, 1, False)
             )
         return made
 
