@@ -1,8 +1,8 @@
 """What is computed: one file an operator."""
 
 from kernelwright.ops._baseline import Baseline
-from kernelwright.ops._baseline import BaselineBudget
 from kernelwright.ops._baseline import load_baseline
+from kernelwright.ops._baseline_budget import BaselineBudget
 from kernelwright.ops._rms_norm import rms_norm
 from kernelwright.ops._rms_norm import RmsNormSpec
 from kernelwright.ops._silu_and_mul import silu_and_mul

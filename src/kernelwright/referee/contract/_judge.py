@@ -46,6 +46,8 @@ from kernelwright.referee.contract._stage import Performer
 _LIFE_S = 24 * 3600.0
 #: A check is not cut short for the sake of a race: so much it may take, whatever the budget.
 _LEAST_S = 20.0
+#: Processor seconds of each of a candidate's processes, for each processor: far beyond a check and a race.
+_CPU_S = 600.0
 #: The largest file that a candidate may write: beyond what compilers leave, far below a disk.
 _FILE_BYTES = 1 << 30
 #: Memory that a candidate may take: at all, for each byte of its largest call, for each processor's thread.
@@ -159,7 +161,12 @@ class ContractJudge:
             Candidate(target.package, target.op, path=tuple(target.path)),
             template=self.template,
             deadlines=self.deadlines,
-            limits=Limits(wall_s=_LIFE_S, memory_bytes=default_memory_bytes(), file_bytes=_FILE_BYTES),
+            limits=Limits(
+                wall_s=_LIFE_S,
+                memory_bytes=default_memory_bytes(),
+                file_bytes=_FILE_BYTES,
+                cpu_s=_CPU_S * (os.cpu_count() or 1),
+            ),
             env=candidate_environment(),
             sandbox=sandbox,
             watched={"the baseline": target.baseline.absolute(), **options.pop("watched", {})},
