@@ -116,6 +116,8 @@ def judge_clocks(baseline: Sequence[Seen], entrant: Sequence[Seen]) -> Verdict |
     said = f"the child's clock saw {_share(entrant):.0%} of the time that passed"
     often = len(apart) >= needed and all(favours(*one, usual) for one in apart)
     never = max(busy / wall for wall, busy in entrant) < _NEVER and true_batches(baseline) >= _BORNE_OUT
+    if never:
+        apart = list(entrant)
     if often or never:
         return Verdict(
             Status.CHEATED,
