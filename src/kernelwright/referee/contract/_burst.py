@@ -24,7 +24,8 @@ from kernelwright.referee.contract._reference import WorkloadFacts
 from kernelwright.referee.contract._stage import Performer
 
 _SLOTS = 4
-_JUDGED = 6
+#: Calls that are looked at: as many as fit into these bytes, within these numbers.
+_JUDGED_BYTES, _LEAST_JUDGED, _MOST_JUDGED = 16 << 20, 6, 32
 _MOST, _LEAST = 160, 12
 _KEPT_BYTES = 32 << 20
 
@@ -56,14 +57,16 @@ def burst(
         each = (time.monotonic() - began) / len(placed)
         count = max(_LEAST, min(_MOST, int(budget_s / max(each, 1e-6))))
         order = [draw.randrange(len(placed)) for _ in range(count)]
-        keep = min(count, max(_JUDGED, _KEPT_BYTES // max(second[0].expected.nbytes, 1)))
+        looks = _JUDGED_BYTES // max(second[0].expected.nbytes, 1)
+        looks = min(max(looks, _LEAST_JUDGED), _MOST_JUDGED, count)
+        keep = min(count, max(looks, _KEPT_BYTES // max(second[0].expected.nbytes, 1)))
         # The same argument objects, at the same addresses, with other contents than in the batch before.
         for nodes, one in zip(placed, second, strict=True):
             for node, tensor in zip(_tensors(nodes), one.tensors, strict=True):
                 board.rewrite(node, tensor)
         performer.batch(order, keep=keep)
         count_calls(count + len(placed))
-        judged = sorted({count - 1, *draw.sample(range(count - keep, count), min(_JUDGED, keep))})
+        judged = sorted({count - 1, *draw.sample(range(count - keep, count), min(looks, keep))})
         room = 65536 + 2 * len(judged) * second[0].expected.nbytes
         for index, taken in zip(judged, performer.collect(judged, room=room), strict=True):
             slot = order[index]
