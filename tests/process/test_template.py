@@ -393,6 +393,8 @@ other = subprocess.Popen(["sleep", "60"])
 time.clock_gettime_ns = time.process_time = lambda *_: 0
 channel.send({"started": 4})
 channel.receive()
+channel.send({"burns": 1})
+while True: pass
 """
     with template.child(script(code), limits=LIMITS) as child:
         child.send({})
@@ -406,7 +408,11 @@ channel.receive()
         first = child.cpu_ns()
         time.sleep(0.2)
         assert child.cpu_ns() - first < 20e6
-    assert child.threads() == 0
+        assert child.runnable() == 0
+        child.send({})
+        child.receive(10.0)
+        assert child.runnable() == 1  # known at once, where processor time stands still between ticks
+    assert child.threads() == child.runnable() == 0
     assert child.cpu_ns() > 0.28e9
 
 

@@ -129,6 +129,14 @@ class Child:
         """How many live tasks all processes of the child have, seen from outside."""
         return self._work.threads()
 
+    def runnable(self) -> int:
+        """How many of them run, or wait for nothing but a processor: zero when the child is at rest.
+
+        `cpu_ns` cannot tell: it stands still between ticks, and for a thread that others keep off the
+        processor.
+        """
+        return self._work.runnable()
+
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one message.
 

@@ -138,6 +138,10 @@ class Supervised:
         """How many live tasks the work has; what we put beside it is not counted."""
         return _tree.threads([pid for pid in self._tree() if pid != self._said.init])
 
+    def runnable(self) -> int:
+        """How many tasks of the work run or want to."""
+        return _tree.runnable(self._tree())
+
     def _tree(self) -> list[int]:
         """All live processes of the work, the supervisor not among them."""
         supervisor = self._said.supervisor

@@ -65,9 +65,29 @@ def threads(pids: list[int]) -> int:
     return total
 
 
-def _stat(pid: int) -> list[str]:
+def runnable(pids: list[int]) -> int:
+    """How many tasks of these processes run, or wait for nothing but a processor.
+
+    Unlike processor time this is known at once: `cpu_ns` stands still between ticks for a thread that is on
+    a processor, and for one that the scheduler keeps waiting.
+    """
+    total = 0
+    for pid in pids:
+        try:
+            tasks = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            continue
+        for task in tasks:
+            try:
+                total += _stat(pid, f"task/{task}/")[0] == "R"
+            except OSError:
+                continue
+    return total
+
+
+def _stat(pid: int, task: str = "") -> list[str]:
     """The fields of /proc/PID/stat from the state on; the name in front may contain anything."""
-    with open(f"/proc/{pid}/stat") as stream:
+    with open(f"/proc/{pid}/{task}stat") as stream:
         return stream.read().rpartition(")")[2].split()
 
 

@@ -244,7 +244,7 @@ class Runner:
                 row.times_ns.setdefault(name, []).append(reply["ns"])
                 side["calls"], side["lead"] = reply["calls"], reply["lead"]
                 place += reply["used"]
-                wait_quiet(self._children[name].cpu_ns, _REST_S)
+                wait_quiet(self._children[name], _REST_S)
             # A round that somebody did not finish counts for nobody.
             whole = min(
                 len(row.times_ns.get(name, [])) for name in racing if self._racing(row, name) or name == OURS

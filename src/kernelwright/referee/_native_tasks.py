@@ -43,7 +43,7 @@ class Stillness:
     def settle(self) -> None:
         """Wait until no task of the child runs, a quarter of a second at most."""
         deadline = time.perf_counter() + _SETTLE_S
-        while self._child is not None and runs(self._child.pid):
+        while self._child is not None and self._child.runnable():
             if time.perf_counter() > deadline:
                 self.unsettled += 1
                 break
@@ -74,15 +74,6 @@ class Stillness:
             f"its processes went on working while others were timed and it was not called: "
             f"{self.used_ns * 1e-6:.0f} ms of processor time in {self.passed_ns * 1e-6:.0f} ms"
         )
-
-
-def runs(pid: int | None) -> bool:
-    """Whether any task of a process is running or ready to run."""
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    except OSError:
-        return False
-    return any(task_state(task) == "R" for task in tasks)
 
 
 def task_state(task: Path) -> str:

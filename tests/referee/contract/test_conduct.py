@@ -110,27 +110,39 @@ def test_a_clock_that_tells_more_than_passed_gains_nothing() -> None:
 
 
 class Work:
-    """Uses 0.9 ms of processor time between any two looks, `looks` times."""
+    """Uses 0.9 ms of processor time between any two looks, `looks` times; wants it `wanted` times in all."""
 
-    def __init__(self, looks: int) -> None:
+    def __init__(self, looks: int, wanted: int = 0) -> None:
         self.left = looks
         self.used = 5_000_000
+        self.wanted = max(looks, wanted)
 
     def cpu_ns(self) -> int:
         self.left -= 1
         self.used += 900_000 if self.left >= 0 else 0
         return self.used
 
+    def runnable(self) -> int:
+        self.wanted -= 1
+        return int(self.wanted >= 0)
+
 
 def test_waiting_ends_with_the_work() -> None:
-    window, quiet = wait_quiet(Work(6).cpu_ns, 5.0)
+    window, quiet = wait_quiet(Work(6), 5.0)
     assert quiet
     assert window.cpu_s == pytest.approx(5 * 0.0009)
     assert window.wall_s < 1.0
 
 
+def test_a_thread_that_is_kept_off_the_processor_is_not_at_rest() -> None:
+    work = Work(0, wanted=9)
+    _, quiet = wait_quiet(work, 5.0)
+    assert quiet
+    assert work.wanted <= -2
+
+
 def test_waiting_ends_with_the_grace() -> None:
-    window, quiet = wait_quiet(Work(10**9).cpu_ns, 0.02)
+    window, quiet = wait_quiet(Work(10**9), 0.02)
     assert not quiet
     assert 0.02 <= window.wall_s < 1.0
 

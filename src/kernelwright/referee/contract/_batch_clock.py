@@ -139,7 +139,7 @@ class BatchClock:
         def refresh() -> None:
             nonlocal used, began
             # The calls ahead of the clock leave threads spinning; then it has nothing to do.
-            wait_quiet(side.performer.cpu_ns, GRACE_S)
+            wait_quiet(side.performer, GRACE_S)
             own, since = side.performer.cpu_ns(), time.perf_counter()
             if self._mutates:
                 side.slots.restore()
@@ -155,7 +155,7 @@ class BatchClock:
         window = Window(time.perf_counter() - began, max(0, other.performer.cpu_ns() - used) * 1e-9)
         if index == CANDIDATE and self._look is not None:
             self._look(tuple(order))
-        tail, quiet = wait_quiet(side.performer.cpu_ns, GRACE_S)
+        tail, quiet = wait_quiet(side.performer, GRACE_S)
         wall_ns = max(batch.wall_ns - self._overhead_ns, 1.0)
         seen = (wall_ns * 1e-9, batch.own_ns * 1e-9)
         other.conduct.windows.append(window)

@@ -9,10 +9,10 @@ figure is held against the baseline's, which is made by the same means.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
+from typing import Protocol
 
 import numpy as np
 
@@ -37,7 +37,7 @@ _CLOCK_DELAYS = 3.0
 _CLOCK_MOST = 0.8
 #: Whoever is quiet uses less than this in a look; looks are so long.
 _QUIET_S = 0.0001
-_LOOK_S = 0.001
+_LOOK_S = 0.0005
 
 
 @dataclass(frozen=True)
@@ -150,20 +150,34 @@ def clocks(candidate: Conduct, baseline: Conduct) -> str | None:
     return f"its clock saw {max(share, 0.0):.0%} of the time that passed here while it ran alone"
 
 
-def wait_quiet(cpu_ns: Callable[[], int], grace_s: float) -> tuple[Window, bool]:
-    """Wait until a performer uses no processor time, `grace_s` seconds at most.
+class Watched(Protocol):
+    """A process that is looked at from outside."""
 
-    Returns what it used meanwhile, and whether it came to rest. OpenMP's threads spin for some milliseconds
-    after a region, some runtimes' for two tenths of a second.
+    def cpu_ns(self) -> int:
+        """Processor time used so far."""
+
+    def runnable(self) -> int:
+        """Tasks that run or wait for nothing but a processor."""
+
+
+def wait_quiet(work: Watched, grace_s: float) -> tuple[Window, bool]:
+    """Wait until a performer is at rest, `grace_s` seconds at most.
+
+    At rest it is when nothing of it wants a processor, twice in a row, and none was used meanwhile. Either
+    alone would not do: processor time stands still between ticks, and a thread may just be asleep between
+    two pieces of work. Returns what it used until then, and whether it came to rest. OpenMP's threads spin
+    for some milliseconds after a region, some runtimes' for two tenths of a second.
     """
     began = time.perf_counter()
-    first = last = cpu_ns()
+    first = last = work.cpu_ns()
+    still = False
     while True:
         time.sleep(_LOOK_S)
-        now = cpu_ns()
+        was_still, still = still, work.runnable() == 0
+        now = work.cpu_ns()
         wall = time.perf_counter() - began
         window = Window(wall, max(0, now - first) * 1e-9)
-        if now - last < _QUIET_S * 1e9:
+        if still and was_still and now - last < _QUIET_S * 1e9:
             return window, True
         if wall > grace_s:
             return window, False

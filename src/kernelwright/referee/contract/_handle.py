@@ -141,6 +141,10 @@ class Handle:
         """Live tasks of all its processes, seen from outside."""
         return self._child.threads() if self._child is not None else 0
 
+    def runnable(self) -> int:
+        """How many of them run or want to, seen from outside; zero: the performer is at rest."""
+        return self._child.runnable() if self._child is not None else 0
+
     def settled(self, grace_s: float = 0.3, watch_s: float = 0.03) -> float:
         """CPU seconds used while nobody asks for anything: what still runs after a call returned.
 

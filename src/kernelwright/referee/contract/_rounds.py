@@ -63,10 +63,11 @@ class Series:
 
     def of(self, process: int) -> Series:
         """The rounds of one process."""
-        kept = [index for index, one in enumerate(self.process) if one == process]
-        return Series(
-            *([values[index] for index in kept] for values in self._columns()), [process] * len(kept)
-        )
+        found = Series()
+        for index, one in enumerate(self.process):
+            if one == process:
+                found.add(one, self.baseline[index], self.candidate[index], self.again[index])
+        return found
 
     def paired(self) -> tuple[Floats, Floats]:
         """Baseline and candidate, paired; the baseline's is the geometric mean of its two blocks."""
@@ -92,9 +93,6 @@ class Series:
             baseline, candidate = self.of(process).paired()
             found[process] = float(np.median(baseline / candidate))
         return found
-
-    def _columns(self) -> tuple[list[float], list[float], list[float]]:
-        return self.baseline, self.again, self.candidate
 
 
 @dataclass(frozen=True)
