@@ -243,6 +243,15 @@ ACTS = {
         Status.CHEATED,
         "a replay",
     ),
+    "skipped now and then": (
+        (
+            "import random\nn = [0]\ndef f(x, weight):\n    n[0] += 1\n"
+            "    if n[0] > 60 and random.random() < 0.4:\n        return torch.randn_like(x)\n    return RIGHT"
+        ),
+        NORM,
+        Status.CHEATED,
+        "its work was skipped",
+    ),
     "an exception": (
         "def f(x, weight):\n    raise ValueError('no')",
         NORM,

@@ -12,6 +12,8 @@ from kernelwright.referee._verdict import Status
 from kernelwright.referee.contract import _tree as tree
 from kernelwright.referee.contract._diagnosis import Earlier
 from kernelwright.referee.contract._diagnosis import Fault
+from kernelwright.referee.contract._diagnosis import wrong_elements
+from kernelwright.referee.contract._expect import plain_numbers
 from kernelwright.referee.contract._facts import CallResult
 from kernelwright.referee.contract._facts import Node
 from kernelwright.referee.contract._history import History
@@ -27,6 +29,8 @@ _SLOTS = 4
 #: Calls that are looked at: as many as fit into these bytes, within these numbers.
 _JUDGED_BYTES, _LEAST_JUDGED, _MOST_JUDGED = 16 << 20, 6, 32
 _MOST, _LEAST = 160, 12
+#: An output of which so much is wrong was not computed.
+_SKIPPED = 0.5
 _KEPT_BYTES = 32 << 20
 
 
@@ -85,7 +89,7 @@ def burst(
                 second[slot], result, board, _tensors(placed[slot]), terms, _Others(history, others)
             )
             if fault is not None:
-                return _told(fault, facts, index, count)
+                return _told(fault, facts, index, count, _share_wrong(second[slot], result))
         performer.drop()
         return None
     finally:
@@ -124,11 +128,21 @@ def _placed(performer: Performer, made: Made) -> tuple[Node, ...]:
     return tuple(tree.map_tensors(node, lambda _: performer.board.put(next(left))) for node in made.arguments)
 
 
-def _told(fault: Fault, facts: WorkloadFacts, index: int, count: int) -> Fault:
-    marks = ("never written", "returned zeros", "the constant", "replay", "NaN")
-    cheated = fault.status is Status.CHEATED or any(mark in fault.reason for mark in marks)
+def _share_wrong(made: Made, result: CallResult) -> float:
+    """The largest part of an output's elements that is wrong."""
+    shares = [0.0]
+    for leaf, got in zip(made.expected.leaves, result.tensors, strict=False):
+        if got is not None and got.dtype == leaf.dtype and tuple(got.shape) == leaf.shape and got.numel():
+            flat = plain_numbers(got).contiguous().reshape(-1)
+            shares.append(float(wrong_elements(flat, leaf.rule).double().mean()))
+    return max(shares)
+
+
+def _told(fault: Fault, facts: WorkloadFacts, index: int, count: int, share: float) -> Fault:
+    """Most of an output wrong that is right in single calls: its work was skipped, and that deceives."""
+    skipped = share >= _SKIPPED and fault.status is Status.WRONG
     return Fault(
-        Status.CHEATED if cheated else fault.status,
+        Status.CHEATED if skipped else fault.status,
         f"{facts.name}: right when it is looked at after each call, wrong within {count} calls made one "
-        f"after another, in call {index + 1}: {fault.reason}",
+        f"after another, in call {index + 1}: {'its work was skipped: ' if skipped else ''}{fault.reason}",
     )
