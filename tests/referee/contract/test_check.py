@@ -246,7 +246,8 @@ ACTS = {
     "skipped now and then": (
         (
             "import random\nn = [0]\ndef f(x, weight):\n    n[0] += 1\n"
-            "    if n[0] > 60 and random.random() < 0.4:\n        return torch.randn_like(x)\n    return RIGHT"
+            "    if n[0] > 60 and random.random() < 0.4:\n        return torch.randn_like(x)\n"
+            "    return RIGHT"
         ),
         NORM,
         Status.CHEATED,
