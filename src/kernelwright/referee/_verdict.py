@@ -39,7 +39,7 @@ class Mode(StrEnum):
     """Where the inputs are before a timed call."""
 
     COLD = "cold"
-    """Buffers rotate through at least four times the last-level cache."""
+    """What a call reads has been flushed from all caches; each set of buffers serves one call of a block."""
     WARM = "warm"
     """The same few buffers again and again."""
 
@@ -64,7 +64,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Contest:
-    """One candidate against one baseline on one workload, interleaved in one process.
+    """One candidate against one baseline on one workload, block against block in processes of their own.
 
     `ratio` is baseline time / candidate time: above one, the candidate is faster. `interval` is the 95%
     block-bootstrap interval of the paired log-ratio, as ratios. `conditions` holds what else the machine did
