@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.serial
 
 Planted = Callable[[str], NativeEntrant]
 MODES = list(itertools.product(Mode, Regime))
+HERE = min(os.sched_getaffinity(0))
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def test_contents_are_known_from_the_seeds_alone(
     mirror = known(lane)
     for seed in (5, 6, 7):
         lane.prepare(seed)
-        lane.run(keep_last=True)
+        lane.run(keep_last=True, padding=640, processor=HERE)
         calls = mirror.kept_calls() if regime is Regime.ALLOCATING else [mirror.calls - 1, mirror.calls - 2]
         for call in calls:
             turn = mirror.turn_of(call)
@@ -118,7 +120,7 @@ def test_no_set_of_a_cold_batch_has_the_contents_of_an_earlier_batch(opened: Cal
 def test_all_outputs_are_poisoned_before_a_cold_batch(opened: Callable[..., Lane]) -> None:
     lane = opened(Mode.COLD, Regime.PREALLOCATED)
     lane.prepare(1)
-    lane.run(keep_last=False)
+    lane.run(keep_last=False, padding=640, processor=HERE)
     lane.prepare(2)
     for (seen,) in ([one[2]] for one in lane.look([(number, layout.OUTPUTS) for number in range(8)])):
         assert seen is not None
@@ -130,7 +132,7 @@ def test_a_batch_takes_ten_milliseconds_and_both_clocks_tell_the_same(opened: Ca
     batches = []
     for seed in range(5):
         lane.prepare(seed)
-        batches.append(lane.run(keep_last=False))
+        batches.append(lane.run(keep_last=False, padding=640, processor=HERE))
     assert max(one.busy_s for one in batches) > 0.006
     assert min(abs(one.wall_s - one.busy_s) / one.wall_s for one in batches) < 0.1
 

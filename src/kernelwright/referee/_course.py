@@ -24,6 +24,8 @@ from kernelwright.referee._native_lane import Batch
 from kernelwright.referee._native_lane import Lane
 from kernelwright.referee._native_seal import code_of
 from kernelwright.referee._native_witness import Witness
+from kernelwright.referee._placement import draw_padding
+from kernelwright.referee._placement import draw_processor
 from kernelwright.referee._race_data import RaceData
 from kernelwright.referee._shared import SharedMemory
 from kernelwright.referee._statistics import Floats
@@ -82,11 +84,12 @@ class Course:
         for index in order:
             with Blaming(index):
                 self.lanes[index].prepare(self._draw.getrandbits(62))
+        processor = draw_processor(self._draw)
         row: Floats = np.full(len(self.lanes), np.nan)
         for index in order:
             lane = self.lanes[index]
             with Blaming(index):
-                row[index] = lane.run(keep_last=judged).call_ns
+                row[index] = self._run(lane, judged, processor).call_ns
                 if lane.stillness.unsettled >= _UNSETTLED:
                     raise KernelFailure(
                         Status.CHEATED,
@@ -106,9 +109,12 @@ class Course:
         lane = self.lanes[index]
         with Blaming(index):
             lane.prepare(self._draw.getrandbits(62))
-            batch = lane.run(keep_last=False)
+            batch = self._run(lane, False, draw_processor(self._draw))
         lane.batches.pop()
         return batch
+
+    def _run(self, lane: Lane, keep_last: bool, processor: int) -> Batch:
+        return lane.run(keep_last=keep_last, padding=draw_padding(self._draw), processor=processor)
 
     def acts(self) -> dict[str, str]:
         """What entrants were seen to do to the race, by name: code changed, others disturbed."""

@@ -169,6 +169,7 @@ class NativeJudge:
         """Time one kernel that nobody judges; see the function `time_native`."""
         top = self.store.top
         child = self.pool.child()
+        threads = threads or self.threads
         try:
             sources = {
                 buffer.name: self.store.put(contents_of(call, index, inputs), buffer.nbytes)
@@ -182,13 +183,14 @@ class NativeJudge:
                 data=None,
                 mode=mode,
                 regime=Regime.PREALLOCATED,
-                threads=threads or self.threads,
+                threads=threads,
                 contestants=1,
                 seed=self.seed,
             )
             lane = Lane(entrant, child, self.patience, call.buffers)
             lane.open(plan_at)
-            return time_course(Course([lane], data=None, mode=mode), budget_s)
+            course = Course([lane], data=None, mode=mode)
+            return time_course(course, budget_s)
         except KernelFailure as failure:
             raise RefereeError(f"{entrant.name} cannot be timed: it {failure.reason}") from failure
         finally:

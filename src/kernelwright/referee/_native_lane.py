@@ -122,10 +122,13 @@ class Lane:
         self.mirror.prepared(seed, self.windows * self.calls)
         self.stillness.rest()
 
-    def run(self, *, keep_last: bool) -> Batch:
-        """Call and clock what has been prepared, then wait until nothing of it runs any more."""
+    def run(self, *, keep_last: bool, padding: int, processor: int) -> Batch:
+        """Call and clock what has been prepared, then wait until nothing of it runs any more.
+
+        `padding` and `processor` are where it begins; see `_placement`.
+        """
         self.stillness.check()
-        self._ask({"op": "lead"})
+        self._ask({"op": "lead", "padding": padding, "processor": processor})
         message = {"op": "batch", "samples": self._samples_at, "keep_last": int(keep_last)}
         started = time.perf_counter()
         self._ask(message)
@@ -141,6 +144,7 @@ class Lane:
             raise KernelFailure(Status.WRONG, f"{words} by a timed call", {})
         batch = Batch(wall, windows, self.calls)
         self.batches.append(batch)
+        self._ask({"op": "rest"})
         self.stillness.settle()
         return batch
 

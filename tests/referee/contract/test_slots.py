@@ -75,6 +75,15 @@ def test_every_slot_has_other_contents_after_each_renewal(board: Board, slots: S
             assert not torch.equal(was[1], now[1])
 
 
+def test_the_last_changes_come_at_a_touch(board: Board, slots: Slots) -> None:
+    slots.prepare()
+    kept = [held(board, slots, slot) for slot in range(len(slots))]
+    slots.touch()
+    for slot, was in enumerate(kept):
+        assert not same(was, held(board, slots, slot))
+        assert same(slots.contents(slot), held(board, slots, slot))
+
+
 def test_few_elements_change_in_most_slots_and_all_of_them_in_some(board: Board, slots: Slots) -> None:
     changed = []
     for _ in range(20):

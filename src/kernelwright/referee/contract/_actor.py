@@ -30,6 +30,7 @@ from kernelwright.referee.contract._tree import Node
 
 _clock = time.perf_counter_ns
 _sleep = time.sleep
+_processors, _move = os.sched_getaffinity, os.sched_setaffinity
 _starmap = itertools.starmap
 _set_threads = torch.set_num_threads
 _no_grad = torch.no_grad
@@ -193,6 +194,10 @@ class Actor:
         keep = message["keep"]
         self._first = 0 if keep is None else max(0, len(message["order"]) - keep)
         self._batch = deque(maxlen=keep)
+        if message["processor"] is not None:
+            allowed = _processors(0)
+            _move(0, {message["processor"]})
+            _move(0, allowed)
         with _no_grad():
             run(function, [self._slots[index] for index in message["lead"]], deque(maxlen=1))
         self._plan = [self._slots[index] for index in message["order"]]

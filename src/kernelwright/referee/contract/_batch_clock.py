@@ -9,6 +9,7 @@ from outside, in its blocks and between them.
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ import numpy as np
 
 from kernelwright.referee._clock import Round
 from kernelwright.referee._clock import Seen
+from kernelwright.referee._placement import draw_processor
 from kernelwright.referee._verdict import Mode
 from kernelwright.referee.contract._block_plan import BlockPlan
 from kernelwright.referee.contract._conduct import Conduct
@@ -92,6 +94,7 @@ class BatchClock:
         self._mode = mode
         self._overhead_ns = overhead_ns
         self._random = np.random.default_rng(seed)
+        self._places = random.Random(seed)
         self._mutates = mutates
         self._flusher = flusher
         self._look = look
@@ -104,10 +107,11 @@ class BatchClock:
         """
         ns = np.full((1, len(self._sides)), np.nan)
         seen: dict[int | None, Seen] = {}
+        processor = draw_processor(self._places)
         for contestant in self._random.permutation(list(active)):
             index = int(contestant)
             try:
-                ns[0, index], seen[index] = self._block(index)
+                ns[0, index], seen[index] = self._block(index, processor)
             except PerformerFailure as failure:
                 raise BlockFailed(index, failure) from failure
         self._rounds += 1
@@ -129,29 +133,25 @@ class BatchClock:
             "rounds": self._rounds,
         }
 
-    def _block(self, index: int) -> tuple[float, Seen]:
+    def _block(self, index: int, processor: int) -> tuple[float, Seen]:
         side = self._sides[index]
         other = self._sides[CANDIDATE if index != CANDIDATE else BASELINE]
         order = side.slots.order(side.plan.calls + side.plan.lead)
         lead, order = order[: side.plan.lead], order[side.plan.lead :]
         used, began = 0, 0.0
+        self._write(side)
 
-        def refresh() -> None:
+        def touch() -> None:
             nonlocal used, began
-            # The calls ahead of the clock leave threads spinning; then it has nothing to do.
-            wait_quiet(side.performer, GRACE_S)
-            own, since = side.performer.cpu_ns(), time.perf_counter()
-            if self._mutates:
-                side.slots.restore()
-            else:
-                side.slots.renew()
-            if side.plan.cold and self._flusher is not None:
-                self._flusher.flush(side.slots.spans)
-            now = time.perf_counter()
-            side.conduct.ahead.append(Window(now - since, max(0, side.performer.cpu_ns() - own) * 1e-9))
+            # Threads of the calls ahead still spin, as those of one call do when the next one comes. To wake
+            # them from sleep instead would put them anywhere, two on one processor for a while.
+            if not self._mutates:
+                side.slots.touch()
             used, began = other.performer.cpu_ns(), time.perf_counter()
 
-        batch = side.performer.batch(order, lead=lead, refresh=refresh, within_s=side.patience_s)
+        batch = side.performer.batch(
+            order, lead=lead, refresh=touch, within_s=side.patience_s, processor=processor
+        )
         window = Window(time.perf_counter() - began, max(0, other.performer.cpu_ns() - used) * 1e-9)
         if index == CANDIDATE and self._look is not None:
             self._look(tuple(order))
@@ -165,6 +165,18 @@ class BatchClock:
         side.conduct.shares.append(batch.cpu_ns / max(batch.wall_ns, 1))
         side.call_ns = min(side.call_ns, wall_ns / len(order))
         return wall_ns / len(order), seen
+
+    def _write(self, side: Side) -> None:
+        """What takes time before a block: contents, and emptying caches. The performer has nothing to do."""
+        own, since = side.performer.cpu_ns(), time.perf_counter()
+        if self._mutates:
+            side.slots.restore()
+        else:
+            side.slots.prepare()
+        if side.plan.cold and self._flusher is not None:
+            self._flusher.flush(side.slots.spans)
+        now = time.perf_counter()
+        side.conduct.ahead.append(Window(now - since, max(0, side.performer.cpu_ns() - own) * 1e-9))
 
 
 def caches_said(plan: BlockPlan, mode: Mode, flusher: Flusher | None) -> str:

@@ -18,6 +18,8 @@ _PAYS = 0.5
 #: Calls ahead of the clock in a warm block, as a share of its calls, and at most.
 _LEAD = 0.25
 _MOST_LEAD = 64
+#: And where each call takes a set of its own that could be timed.
+_FEW_LEAD = 8
 #: A call that takes longer needs no other one ahead of it to wake threads and reload code.
 _NO_LEAD_NS = 20_000_000
 #: So few sets are all called ahead of the clock.
@@ -63,8 +65,8 @@ def plan_block(
     cold = mode is Mode.COLD
     pays = _HASH_NS + size / _HASH_BYTES_NS < _PAYS * call_ns
     if cold or once:
-        # One call wakes the threads up; more would only take sets away.
-        lead = min(lead, 1)
+        # A few calls wake the threads up; more would only take sets away.
+        lead = min(lead, _FEW_LEAD, most // 4)
         calls = min(wanted, max(1, most - lead))
         return BlockPlan(calls, lead, calls + lead, True, cold)
     if pays and wanted + lead <= most:

@@ -92,6 +92,9 @@ class Slots:
         self._places = [self._place(index, single) for index in range(len(self._draws[0]))]
         self._held = [self._raw(index) for index in range(len(self._places))]
         self._originals = [self._original(index) for index in range(len(self._places))]
+        # The board as words of each tensor's size, and where in it the tensor begins in each slot.
+        self._words = [self._all_words(place.word) for place in self._places]
+        self._first = [self._firsts(index) for index in range(len(self._places))]
         self._draw_of = np.zeros(count, dtype=np.int64)
         # Where in the log the changes of what a slot holds begin, and the shortest log that tells all of it.
         self._since = np.zeros(count, dtype=np.int64)
@@ -120,6 +123,11 @@ class Slots:
 
     def renew(self) -> None:
         """New contents in all slots; see the head of this module."""
+        self.prepare()
+        self.touch()
+
+    def prepare(self) -> None:
+        """The part of `renew` that takes time: some slots are written anew, and what will change is drawn."""
         whole = len(self._log) >= _LOGGED
         anew = np.flatnonzero(self._random.random(len(self)) < (1.0 if whole else ANEW))
         if whole:
@@ -129,6 +137,15 @@ class Slots:
         for index, place in enumerate(self._places):
             if place.changes:
                 self._log[-1].append(self._change(index, place))
+
+    def touch(self) -> None:
+        """The rest of `renew`: the single elements of all slots change, within some ten microseconds.
+
+        So little lies between this and the calls that nobody could work ahead, and threads that spin after
+        the calls before find work before they fall asleep.
+        """
+        for change in self._log[-1] if self._log else ():
+            self._words[change.place][self._first[change.place] + change.offsets] = change.values
 
     def restore(self) -> None:
         """All slots written anew, in full, and no single changes: for calls that change their arguments."""
@@ -176,6 +193,17 @@ class Slots:
         word = self._places[index].word
         return [_flat(self._board, nodes[index]).view(word) for nodes in self._nodes]
 
+    def _all_words(self, word: Any) -> NDArray[Any]:
+        count = self._board.size // np.dtype(word).itemsize * np.dtype(word).itemsize
+        node = {"t": "tensor", "dtype": "uint8", "shape": [count], "strides": [1], "at": 0, "lo": 0}
+        raw: NDArray[np.uint8] = self._board.tensor({**node, "nbytes": count, "grad": False}).numpy()
+        return raw.view(word)
+
+    def _firsts(self, index: int) -> NDArray[np.int64]:
+        """Where a tensor begins in each slot, in words; as a column beside a slot's offsets."""
+        size = np.dtype(self._places[index].word).itemsize
+        return np.array([[int(nodes[index]["at"]) // size] for nodes in self._nodes])
+
     def _original(self, index: int) -> NDArray[Any]:
         """The words of a tensor in each draw, gaps between its elements included: [draw, word]."""
         rows = []
@@ -206,8 +234,6 @@ class Slots:
             if not alike.size:
                 break
             values[alike] = self._values(index, place.offsets(self._random, shape))[alike]
-        for slot, words in enumerate(held):
-            words[offsets[slot]] = values[slot]
         return _Change(index, offsets, values)
 
     def _values(self, index: int, sources: NDArray[np.int64]) -> NDArray[Any]:

@@ -241,16 +241,26 @@ class Performer(Handle):
         keep: int | None = None,
         refresh: Callable[[], None] | None = None,
         within_s: float | None = None,
+        processor: int | None = None,
     ) -> Batch:
         """Call the slots of `order` back to back, after those of `lead`, untimed.
 
         All outputs are kept until the next batch, or the last `keep` of them; call i is the i-th of `order`.
         The calls of `lead` end before the clock starts, and before `refresh`, in which the judge may rewrite
-        the contents of slots. An empty order is allowed: it takes the messages' time.
+        the contents of slots. An empty order is allowed: it takes the messages' time. `processor` is where
+        the calls begin; see `_placement`.
         """
         limit = self.deadlines.batch_s if within_s is None else within_s
         self._order, self._first = tuple(order), 0 if keep is None else max(0, len(order) - keep)
-        self.ask("plan", within_s=limit, order=[*order], lead=[*lead], keep=keep, threads=self._threads)
+        self.ask(
+            "plan",
+            within_s=limit,
+            order=[*order],
+            lead=[*lead],
+            keep=keep,
+            threads=self._threads,
+            processor=processor,
+        )
         if refresh is not None:
             refresh()
         used = self.cpu_ns()

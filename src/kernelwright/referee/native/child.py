@@ -64,7 +64,9 @@ class Driver:
         native.kwr_check.argtypes = (pointer, pointer, i64, i64, i64, pointer, i32)
         native.kwr_race_open.argtypes = (pointer, pointer, i64, i64, pointer)
         native.kwr_race_prepare.argtypes = (u64, i64)
+        native.kwr_race_lead.argtypes = (i64, i64)
         native.kwr_race_batch.argtypes = (i64, i32)
+        native.kwr_race_rest.restype = None
         native.kwr_race_look.argtypes = (i64, i64, i64)
         native.kwr_float_control.argtypes = (u32,)
         native.kwr_float_control.restype = u32
@@ -110,9 +112,14 @@ class Driver:
         """Renew contents and empty caches before a batch."""
         return {"rc": self.native.kwr_race_prepare(seed, windows)}
 
-    def lead(self) -> dict[str, object]:
-        """Calls that nobody clocks."""
-        return {"rc": self.native.kwr_race_lead()}
+    def lead(self, padding: int, processor: int) -> dict[str, object]:
+        """Calls that nobody clocks, from a new thread, begun on that processor."""
+        return {"rc": self.native.kwr_race_lead(padding, processor)}
+
+    def rest(self) -> dict[str, object]:
+        """End the thread that called."""
+        self.native.kwr_race_rest()
+        return {"rc": 0}
 
     def batch(self, samples: int, keep_last: int) -> dict[str, object]:
         """Call and clock, nothing else."""
@@ -136,6 +143,7 @@ def main() -> None:
         "open": driver.open,
         "prepare": driver.prepare,
         "lead": driver.lead,
+        "rest": driver.rest,
         "batch": driver.batch,
         "look": driver.look,
     }

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "caller.h"
 #include "contest.h"
 #include "spread.h"
 
@@ -60,6 +61,9 @@ void drop_kept() {
       if (buffer != nullptr) free(kwr::fenced_from(buffer));
   contest.kept.clear();
 }
+
+// Kernels are called from this thread only: one that had called from here would have left a team behind.
+kwr::Caller caller;
 
 bool failed(int32_t status) {
   contest.state->status = status;
@@ -219,7 +223,11 @@ KWR_EXPORT int32_t kwr_race_open(const unsigned char *store, unsigned char *boar
   }
   if (!kwr::place(2 * bytes <= plan.arena_limit ? 3 : 2)) return ENOMEM;
   fill_all(plan.seed);
-  if (!calibrate()) return -1;
+  bool calibrated = false;
+  caller.start(0);
+  caller.run([&] { calibrated = calibrate(); });
+  caller.stop();
+  if (!calibrated) return -1;
   plan_batch();
   if (!kwr::place(contest.state->sets + 1)) return ENOMEM;
   contest.order.resize(size_t(contest.state->sets));
@@ -250,9 +258,9 @@ KWR_EXPORT int32_t kwr_race_prepare(uint64_t seed, int64_t windows) {
   return 0;
 }
 
-// One call on each set of a warm batch, or on the set that nobody clocks: the kernel's threads are awake
-// then.
-KWR_EXPORT int32_t kwr_race_lead() {
+namespace {
+
+int32_t lead() {
   const int64_t used = contest.plan->cold ? 0 : std::min(kWarmSets, contest.state->sets);
   kwr::progress()->phase = KWR_RACING;
   restore_environment();
@@ -264,8 +272,7 @@ KWR_EXPORT int32_t kwr_race_lead() {
   return failed(status) ? -1 : 0;
 }
 
-// Calls and clocks. `samples` gets the nanoseconds of each window.
-KWR_EXPORT int32_t kwr_race_batch(int64_t samples_at, int32_t keep_last) {
+int32_t batch(int64_t samples_at, int32_t keep_last) {
   const kwr_race &plan = *contest.plan;
   kwr_race_state &state = *contest.state;
   auto *samples = reinterpret_cast<double *>(contest.board + samples_at);
@@ -311,3 +318,27 @@ KWR_EXPORT int32_t kwr_race_batch(int64_t samples_at, int32_t keep_last) {
   kwr::progress()->phase = KWR_IDLE;
   return failed(status) ? -1 : 0;
 }
+
+}  // namespace
+
+// One call on each set of a warm batch, or on the set that nobody clocks, from a new caller: the kernel's
+// threads are awake then. It begins on `processor`.
+KWR_EXPORT int32_t kwr_race_lead(int64_t padding, int64_t processor) {
+  int32_t rc = 0;
+  caller.start(padding);
+  caller.run([&] {
+    kwr::begin_on(processor);
+    rc = lead();
+  });
+  return rc;
+}
+
+// Calls and clocks. `samples` gets the nanoseconds of each window.
+KWR_EXPORT int32_t kwr_race_batch(int64_t samples_at, int32_t keep_last) {
+  int32_t rc = 0;
+  caller.run([&] { rc = batch(samples_at, keep_last); });
+  return rc;
+}
+
+// Ends the caller, and its team with it. Not part of what is clocked.
+KWR_EXPORT void kwr_race_rest() { caller.stop(); }
