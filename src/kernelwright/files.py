@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import itertools
 import json
 import math
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -92,6 +94,33 @@ def set_aside(path: Path) -> Path:
             path.replace(target)
             return target
     raise FileFormatError(path, "too many broken copies beside it; remove some")
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder that a stranger wrote, however deep; links are not followed.
+
+    What cannot be removed stays, silently, as the folder is of no more use. `shutil.rmtree` gives up on trees
+    deeper than the interpreter's stack, or than the descriptors it may open.
+    """
+    numbers = itertools.count()
+    prefix = f"{secrets.token_hex(8)}-"
+    with contextlib.suppress(OSError):
+        folder.chmod(0o700)
+        while entries := [*os.scandir(folder)]:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    Path(entry).unlink()
+                    continue
+                Path(entry).chmod(0o700)
+                # Folders in it are moved up beside it, so that no path gets long.
+                for inner in [*os.scandir(entry)]:
+                    if inner.is_dir(follow_symlinks=False):
+                        Path(inner).chmod(0o700)
+                        Path(inner).rename(folder / f"{prefix}{next(numbers)}")
+                    else:
+                        Path(inner).unlink()
+                Path(entry).rmdir()
+        folder.rmdir()
 
 
 @contextlib.contextmanager

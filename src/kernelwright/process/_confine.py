@@ -5,7 +5,7 @@ and forks the target, which gives up its user and its powers just before it runs
 is noted in `guards` and the child starts all the same: a name with an empty text is a guard that holds.
 """
 
-# ruff: noqa: PTH102, PTH109, PTH116, PTH120, PTH123 - pathlib would lengthen every start
+# ruff: noqa: PTH101, PTH102, PTH109, PTH116, PTH120, PTH123 - pathlib would lengthen every start
 from __future__ import annotations
 
 import json
@@ -153,11 +153,12 @@ class Confinement:
                     os.mkdir(path, 0o700)
             if self.identity == STRANGER:
                 os.chown(self.scratch, self.uid, self.uid, follow_symlinks=False)
+                os.chmod(self.scratch, 0o700)
                 for _, folders, files, handle in os.fwalk(self.scratch):
                     for name in (*folders, *files):
                         os.chown(name, self.uid, self.uid, dir_fd=handle, follow_symlinks=False)
-        except OSError as error:
-            self.miss(f"the folder could not be given to it: {error.strerror}", "scratch")
+        except (OSError, RecursionError) as error:
+            self.miss(f"the folder could not be given to it: {error}", "scratch")
 
     def _change_user(self) -> None:
         """Become a user of its own, with the one capability that reading may need."""

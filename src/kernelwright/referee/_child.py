@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import tempfile
 import time
@@ -20,6 +19,7 @@ import torch
 from kernelwright import build
 from kernelwright import machine
 from kernelwright.errors import KernelwrightError
+from kernelwright.files import remove_tree
 from kernelwright.process import Child
 from kernelwright.process import ChildEnded
 from kernelwright.process import ChildGarbled
@@ -182,7 +182,7 @@ class MeasuringChild:
         if self._board is not None:
             self._board.close()
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            remove_tree(Path(self._scratch))
         self._child = self._board = self._scratch = self._code = None
         self._loaded.clear()
 

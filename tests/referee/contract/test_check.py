@@ -108,6 +108,53 @@ def test_calls_are_drawn_anew_each_time_unless_a_seed_is_given(
             judge.close()
 
 
+def test_a_process_finds_what_the_one_before_built_but_no_living_one_shares_a_folder(
+    target: Callable[..., ContractTarget], template: Template
+) -> None:
+    body = """
+        from pathlib import Path
+        library = Path.home() / "cache" / "library"
+        if not library.exists():
+            (library / "under").mkdir(parents=True, mode=0o700)
+            built = "built"
+        else:
+            built = "found"
+            library.joinpath("under", "file").write_text("mine now")
+        def f():
+            return built
+        """
+    with ContractJudge(target(body), patience=PATIENCE, template=template) as judge:
+        said = []
+        for _ in range(2):
+            with judge.candidate() as first, judge.candidate() as second:
+                for performer in (first, second):
+                    performer.load()
+                    said.append(performer.call([], within_s=30.0).value["v"])
+        assert said == ["built", "built", "found", "found"]
+        assert len([*judge.scratch.iterdir()]) == 2
+
+
+def test_what_a_candidate_leaves_behind_does_not_keep_the_judge_from_judging(
+    target: Callable[..., ContractTarget], template: Template
+) -> None:
+    body = """
+        import os
+        for _ in range(3000):
+            os.mkdir("d")
+            os.chdir("d")
+        os.chdir(os.environ["HOME"])
+        os.chmod(".", 0)
+        def f(x, weight):
+            return RIGHT
+        """
+    with ContractJudge(target(body), patience=PATIENCE, template=template) as judge:
+        for _ in range(2):
+            verdict = judge.check()
+        assert verdict.status in (Status.PASSED, Status.CRASHED), verdict.reason
+        scratch = judge.scratch
+    assert not scratch.exists()
+
+
 def test_layouts_may_be_refused_by_an_exception(check: Check) -> None:
     verdict = check(
         """

@@ -91,6 +91,7 @@ class Handle:
         self._cwd = cwd
         self._child: Child | None = None
         self._channel_act: Act | None = None
+        self._closed = False
 
     def ask(
         self, op: str, *, within_s: float | None = None, idle_s: float | None = None, **fields: Any
@@ -170,12 +171,18 @@ class Handle:
         """What became of the process, or None while it runs or has not been started."""
         return self._child.outcome if self._child is not None else None
 
+    @property
+    def closed(self) -> bool:
+        """Whether it is over for good: neither the process nor anything that it started is left."""
+        return self._closed
+
     def close(self) -> None:
         """End the process and everything it started, and give the board back."""
         if self._child is not None:
             with contextlib.suppress(OSError):
                 self._child.kill()
         self.board.close()
+        self._closed = True
 
     def __enter__(self) -> Self:
         return self

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import random
 import secrets
-import shutil
 import tempfile
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ import torch
 
 from kernelwright import settings
 from kernelwright.errors import UsageError
+from kernelwright.files import remove_tree
 from kernelwright.process import Limits
 from kernelwright.process import Sandbox
 from kernelwright.process import Template
@@ -121,7 +121,8 @@ class ContractJudge:
             atol=target.atol,
             rtol=target.rtol,
         )
-        self._performers = 0
+        #: The scratch folders, and the candidate's process that has, or last had, each of them.
+        self._users: dict[Path, Performer] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -136,7 +137,7 @@ class ContractJudge:
         self.reference.close()
         if self._own_template:
             self.template.close()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        remove_tree(self.scratch)
 
     @property
     def deadlines(self) -> Deadlines:
@@ -152,12 +153,17 @@ class ContractJudge:
         )
 
     def candidate(self, **options: Any) -> Performer:
-        """A fresh, confined process for the candidate, not loaded yet; `options` as for `Performer`."""
-        self._performers += 1
+        """A fresh, confined process for the candidate, not loaded yet; `options` as for `Performer`.
+
+        It finds what one that is over left in the scratch folder: libraries that it built, a compiler's
+        cache. Results left there are of no use: each process gets other inputs.
+        """
         target = self.target
-        place = self.scratch / f"candidate-{self._performers}"
+        place = next((place for place, user in self._users.items() if user.closed), None)
+        if place is None:
+            place = self.scratch / f"candidate-{len(self._users) + 1}"
         sandbox = Sandbox(scratch=place, hidden=(target.baseline.absolute(),), readable=tuple(target.path))
-        return Performer(
+        self._users[place] = performer = Performer(
             Candidate(target.package, target.op, path=tuple(target.path)),
             template=self.template,
             deadlines=self.deadlines,
@@ -172,6 +178,7 @@ class ContractJudge:
             watched={"the baseline": target.baseline.absolute(), **options.pop("watched", {})},
             **options,
         )
+        return performer
 
     def _memory_bytes(self) -> int:
         """What the candidate may take: many times what its largest call needs, if the machine has it."""
