@@ -325,8 +325,8 @@ def test_a_modules_state_is_handed_over(reference: Callable[..., Reference]) -> 
     ("text", "error", "said"),
     [
         ("x = 1", UsageError, "defines no get_inputs()"),
-        (SUM.replace("x.sum(-1)", "x.sum(-7)"), UsageError, "the reference raised IndexError"),
-        (SUM.replace("torch.randn(6, 40)", "1 / 0"), UsageError, "ZeroDivisionError"),
+        (SUM.replace("x.sum(-1)", "x.sum(-7)"), RefereeError, "the reference raised IndexError"),
+        (SUM.replace("torch.randn(6, 40)", "1 / 0"), RefereeError, "ZeroDivisionError"),
         (SUM.replace("x.sum(-1)", "__import__('os')._exit(0)"), RefereeError, "the reference crashed"),
         ("import my_kernel\n" + SUM, UsageError, "imports 'my_kernel'"),
     ],

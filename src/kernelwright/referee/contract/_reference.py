@@ -111,7 +111,8 @@ class Refusal:
 class Reference(Handle):
     """A process that runs a user's `baseline.py` for the judge; it never meets the candidate.
 
-    Raises UsageError for what is wrong with the file, RefereeError when its code crashes or hangs.
+    Raises UsageError for what is wrong with the file, RefereeError when its code raises, crashes or hangs as
+    it is called.
     """
 
     def __init__(
@@ -330,7 +331,7 @@ class Reference(Handle):
                 f"WORKLOADS"
             ) from failure
         where = f" ({raised.where})" if raised.where else ""
-        raise UsageError(
+        raise RefereeError(
             f"{self._baseline}: the reference raised {raised.type}: {raised.message}{where} on inputs of "
             f"get_inputs(); make it take them"
         ) from failure
