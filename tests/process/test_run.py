@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -272,9 +273,14 @@ def test_no_descriptor_is_left_open_here():
 
 @pytest.mark.serial
 def test_starting_costs_little():
-    times = []
+    """Starting a child is not much dearer than starting a bare interpreter, which supervises it."""
+    times = {"run": [], "bare": []}
     for _ in range(15):
         started = time.perf_counter()
         run(["true"], limits=SOON)
-        times.append(time.perf_counter() - started)
-    assert min(times) < 0.040  # the least: what else the machine does is not what is tested
+        ran = time.perf_counter()
+        subprocess.run([sys.executable, "-I", "-S", "-c", ""], check=True)
+        times["run"].append(ran - started)
+        times["bare"].append(time.perf_counter() - ran)
+    # The least of each: what else the machine does is not what is tested.
+    assert min(times["run"]) < 5 * min(times["bare"])

@@ -804,9 +804,9 @@ open({str(tmp_path / "a")!r}, "w")
 def test_a_sandbox_costs_milliseconds(template, script, tmp_path):
     path = script("from kernelwright_channel import connect\nconnect().send({})")
     times = []
-    while len(times) < 40 and min(times, default=1.0) >= 0.030:
+    while len(times) < 40 and min(times, default=1.0) >= 0.060:
         started = time.perf_counter()
         with template.child(path, limits=LIMITS, sandbox=Sandbox(tmp_path / "a")) as child:
             child.receive(10.0)
             times.append(time.perf_counter() - started)
-    assert min(times) < 0.030
+    assert min(times) < 0.060

@@ -422,13 +422,13 @@ def test_a_child_with_torch_starts_in_milliseconds(script):
     path = script("import torch\nfrom kernelwright_channel import connect\nconnect().send({})")
     times: list[float] = []
     with Template(["torch"]) as template:
-        while len(times) < 30 and min(times, default=1.0) >= 0.030:
+        while len(times) < 30 and min(times, default=1.0) >= 0.060:
             started = time.perf_counter()
             with template.child(path, limits=LIMITS) as child:
                 child.receive(60.0)
                 times.append(time.perf_counter() - started)
     # The first waited for the import; on a machine with much else to do, milliseconds are long for both.
-    assert min(times) < max(0.030, times[0] / 30)
+    assert min(times) < max(0.060, times[0] / 30)
 
 
 @pytest.mark.serial
