@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -222,28 +218,3 @@ def test_extras_are_read_from_the_package_and_said_how_to_get():
     ]
     assert found[1].distributions == (("iced-x86", "1.21"), ("pytest", "8"))
     assert found[2].command == "pip install 'kernelwright[ray]'"
-
-
-@pytest.mark.qemu
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="runs this Python, which is not for x86-64")
-@pytest.mark.parametrize(("model", "tier"), [("Haswell-noTSX", "avx2"), ("Nehalem", "generic")])
-def test_under_an_older_processor_the_tier_is_named(model, tier):
-    emulator = shutil.which("qemu-x86_64")
-    if emulator is None:
-        pytest.skip("qemu-x86_64 is not installed (Debian: apt install qemu-user)")
-    paths = [str(SRC), *(path for path in sys.path if path.endswith("site-packages"))]
-    code = (
-        f"import sys; sys.path[:0] = {paths!r}\n"
-        "sys.argv = ['kernelwright', 'doctor', '--brief']\n"
-        "from kernelwright.cli import main; main()\n"
-    )
-    outcome = subprocess.run(
-        [emulator, "-cpu", model, os.path.realpath(sys.executable), "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert outcome.returncode == 0, outcome.stderr
-    assert f"tier {tier}\n" in outcome.stdout
-    assert "ceilings have not been measured" in outcome.stdout  # emulated times would mean nothing

@@ -314,6 +314,9 @@ class ScriptedChild:
     def cpu_ns(self) -> int:
         return 0
 
+    def runnable(self) -> int:
+        return 0
+
     def kill(self) -> None:
         self.killed = True
 
