@@ -346,7 +346,8 @@ def circumstances() -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d"),
         "versions": {
             "python": platform.python_version(),
-            **{name: metadata.version(name) for name in ("torch", "numpy", "kernelwright")},
+            **{name: metadata.version(name) for name in ("torch", "numpy")},
+            "kernelwright": kernelwright.__version__,
             "compiler": str(machine.find_compiler()),
         },
         "machine": {

@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import kernelwright
 from kernelwright.referee._selection import Selection
 from kernelwright.referee._selection import SelectionPlan
 
@@ -220,7 +221,7 @@ def main() -> None:
         "versions": {
             "python": platform.python_version(),
             "numpy": metadata.version("numpy"),
-            "kernelwright": metadata.version("kernelwright"),
+            "kernelwright": kernelwright.__version__,
         },
         "runs_a_space": asked.runs,
         "configurations": CONFIGURATIONS,

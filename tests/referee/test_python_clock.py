@@ -121,14 +121,12 @@ def test_what_a_contestant_raises_is_not_hidden() -> None:
 
 
 @pytest.mark.serial
-def test_twice_the_work_takes_twice_the_time() -> None:
+def test_ten_times_the_work_takes_ten_times_the_time() -> None:
     def work(count: int) -> int:
         return sum(range(count))
 
-    sides = [callable_contestant("one", lambda: work(2000)), callable_contestant("two", lambda: work(4000))]
+    sides = [callable_contestant("one", lambda: work(2000)), callable_contestant("ten", lambda: work(20000))]
     calibrate(sides)
-    rounds = run_rounds(sides, seconds=0.3, fewest=12, most=200, seed=0)
-    ratios = sorted(
-        two / one for one, two in zip(rounds.times_ns["one"], rounds.times_ns["two"], strict=True)
-    )
-    assert 1.7 < ratios[len(ratios) // 2] < 2.4
+    times = run_rounds(sides, seconds=0.5, fewest=40, most=200, seed=0).times_ns
+    # The least of each: what else the machine does is not what is tested.
+    assert 5 < min(times["ten"]) / min(times["one"]) < 20

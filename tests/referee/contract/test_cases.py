@@ -198,8 +198,20 @@ def test_exchanged_elements_are_the_same_elements(shape, dtype, seed) -> None:
     assert int((swapped != x).sum()) in (0, 2)
 
 
+@given(st.sampled_from([(4, 64), (7, 33), (300,)]), dtypes, st.integers(0, 99))
+@settings(deadline=None, max_examples=60)
+def test_sums_of_coarse_values_do_not_depend_on_the_order(shape, dtype, seed) -> None:
+    x = change(drawn(shape, dtype, seed), "coarse", seed).flatten()
+    if not x.is_floating_point():
+        return
+    wanted = x.double().sum()
+    for order in range(3):
+        again = x[torch.randperm(x.numel(), generator=torch.Generator().manual_seed(order))]
+        assert again.float().cumsum(0)[-1] == wanted
+
+
 @pytest.mark.parametrize(
-    "kind", ["twin", "swap", "noise", "scale", "shift", "cancel", "denormals", "scatter"]
+    "kind", ["twin", "swap", "coarse", "noise", "scale", "shift", "cancel", "denormals", "scatter"]
 )
 def test_strides_and_wishes_for_gradients_stay(kind: str) -> None:
     x = drawn((6, 50), torch.float32, 0).t().requires_grad_(True)

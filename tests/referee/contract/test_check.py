@@ -20,6 +20,7 @@ from kernelwright.referee import Patience
 from kernelwright.referee import RefereeError
 from kernelwright.referee import Status
 from kernelwright.referee import Verdict
+from kernelwright.referee.contract import _check
 from kernelwright.referee.contract import _judge
 
 NORM = """
@@ -370,6 +371,7 @@ def test_a_check_ends_near_its_budget_and_says_what_it_left_out(
     target: Callable[..., ContractTarget], template: Template, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_judge, "_LEAST_S", 0.0)
+    monkeypatch.setattr(_check, "_LAST_S", 3.0)
     slow = NORM.replace("    return x *", "    __import__('time').sleep(0.15)\n    return x *")
     one = target("def f(x, weight):\n    return RIGHT\n", slow)
     with ContractJudge(one, patience=PATIENCE, template=template) as judge:
@@ -379,6 +381,33 @@ def test_a_check_ends_near_its_budget_and_says_what_it_left_out(
         assert time.monotonic() - began < 12.0
     assert verdict.status is Status.PASSED, verdict.reason
     assert any("out of time" in text for text in verdict.evidence["not_checked"])
+
+
+@pytest.mark.serial
+def test_who_runs_the_clock_out_does_not_pass(
+    target: Callable[..., ContractTarget], template: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_judge, "_LEAST_S", 0.0)
+    monkeypatch.setattr(_check, "_LAST_S", 4.0)
+    stalls = "import time\ndef f(x, weight):\n    time.sleep(0.5)\n    return RIGHT\n"
+    with ContractJudge(target(stalls), patience=PATIENCE, template=template) as judge:
+        verdict = judge.check(budget_s=4.0)
+    assert verdict.status is Status.HUNG
+    assert "too slow to be judged" in verdict.reason
+    assert verdict.evidence["not_checked"]
+
+
+def test_a_sum_that_stays_the_same_is_no_way_to_recognise_inputs(check: Check) -> None:
+    verdict = check(
+        "kept = {}\n"
+        "def f(x, weight):\n"
+        "    key = (tuple(x.shape), x.stride(), float(x.sum()), float(weight.sum()))\n"
+        "    if key not in kept:\n"
+        "        kept[key] = RIGHT\n"
+        "    return kept[key].clone()\n"
+    )
+    assert verdict.status is Status.CHEATED
+    assert "earlier call" in verdict.reason
 
 
 def test_the_judges_own_threads_are_as_before(check: Check) -> None:

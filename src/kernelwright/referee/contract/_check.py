@@ -43,6 +43,9 @@ _SETTLE_MS = 2.0
 _LATE_S = 0.1
 #: The part of the time in which calls are begun: the last one, and what follows, need the rest.
 _SHARE = 0.75
+#: Calls that a verdict needs may take so long in any case; who takes most of it is not waited for any longer.
+_LAST_S = 75.0
+_CANDIDATE_SHARE = 0.5
 #: A call of a few rows takes at least this part of a whole one's time.
 _LEAST_ROWS = 0.05
 #: After so long, threads that wait for more work have stopped spinning; then this much within a look is work,
@@ -87,7 +90,10 @@ class CheckRun:
         self._draw = draw
         self._threads = threads
         self._clock = clock
-        self._deadline = clock() + _SHARE * budget_s
+        self._began = clock()
+        self._deadline = self._began + _SHARE * budget_s
+        self._last = self._began + max(_LAST_S, _SHARE * budget_s)
+        self._candidate_s = 0.0
         self._history = History()
         self._places: dict[tuple[str, tuple[Any, ...]], _Place] = {}
         self._known: dict[str, tuple[CaseCall, Made, CallResult]] = {}
@@ -120,9 +126,12 @@ class CheckRun:
 
     def _all(self, calls: Sequence[CaseCall], facts: dict[str, WorkloadFacts]) -> Fault | None:
         burned = False
+        missing = 0
         for index, case in enumerate(calls):
-            if self._clock() + self._estimate(case) > self._deadline and index >= 4:
+            deadline = self._last if case.must else self._deadline
+            if self._clock() + self._estimate(case) > deadline and index >= 4:
                 self.findings.not_checked.append(f"{case.title} (out of time)")
+                missing += case.must
                 continue
             started = self._clock()
             fault = self.one(case, facts[case.workload])
@@ -135,7 +144,18 @@ class CheckRun:
                 fault = self._burning(case.title)
                 if fault is not None:
                     return fault
-        return None
+        return self._too_slow(missing) if missing else None
+
+    def _too_slow(self, missing: int) -> Fault | None:
+        """What is said where calls are left out that a verdict needs, and the candidate took the time."""
+        spent = self._clock() - self._began
+        if self._candidate_s < _CANDIDATE_SHARE * spent:
+            return None
+        return Fault(
+            Status.HUNG,
+            f"too slow to be judged: its {self.findings.calls} calls took {self._candidate_s:.3g} of "
+            f"{spent:.3g} s, and {missing} that a verdict needs were left",
+        )
 
     def _estimate(self, case: CaseCall) -> float:
         return self._pace.get(case.workload, 0.0) * max(_LEAST_ROWS, case.rows)
@@ -200,6 +220,7 @@ class CheckRun:
     def _call(self, case: CaseCall, made: Made, place: _Place) -> CallResult:
         board = self._performer.board
         mark = board.mark()
+        called = self._clock()
         try:
             grads = None
             if made.grad_outputs is not None:
@@ -207,6 +228,7 @@ class CheckRun:
             sizes = [leaf_bytes for leaf_bytes in self._output_bytes(made) if leaf_bytes]
             room = 65536 + 2 * max(made.expected.nbytes, sum(one.nbytes for one in made.tensors))
             self.findings.calls += 1
+            called = self._clock()
             return self._performer.call(
                 place.nodes,
                 room=room,
@@ -216,6 +238,7 @@ class CheckRun:
                 poison=[*sizes, *(one.nbytes for one in made.tensors)],
             )
         finally:
+            self._candidate_s += self._clock() - called
             board.release(mark)
 
     def _output_bytes(self, made: Made) -> list[int]:
