@@ -169,7 +169,7 @@ class ContractJudge:
             deadlines=self.deadlines,
             limits=Limits(
                 wall_s=_LIFE_S,
-                memory_bytes=default_memory_bytes(),
+                memory_bytes=self._memory_bytes(),
                 file_bytes=_FILE_BYTES,
                 cpu_s=_CPU_S * (os.cpu_count() or 1),
             ),
@@ -215,7 +215,8 @@ class ContractJudge:
 
         `mode` is for a single one of `modes`.
         """
-        return bench_contract(
+        before = fingerprint(self.target.baseline)
+        verdict = bench_contract(
             self,
             modes if mode is None else (mode,),
             budget_s=budget_s,
@@ -223,6 +224,7 @@ class ContractJudge:
             minimum_effect=minimum_effect,
             gate=gate,
         )
+        return self._undisturbed(before, verdict)
 
     def check(self, *, budget_s: float | None = None) -> Verdict:
         """Whether the candidate is right. Raises UsageError and RefereeError for what is wrong elsewhere.
@@ -252,18 +254,24 @@ class ContractJudge:
                 verdict = run.run()
             evidence["guards"] = _guards(performer)
         evidence.update(verdict.evidence)
+        return self._undisturbed(before, dataclasses.replace(verdict, evidence=evidence))
+
+    def _undisturbed(self, before: Mapping[Path, str], verdict: Verdict) -> Verdict:
+        """The verdict, unless files that it stands on are not what they were."""
         edited = changed(before, fingerprint(self.target.baseline))
-        if edited:
-            names = ", ".join(str(path) for path in edited[:3])
-            if evidence["guards"].get("read_only") == "active":
-                raise RefereeError(
-                    f"files that the verdict stands on were changed while the judge worked, and not by the "
-                    f"candidate, which cannot write to them: {names}; judge again"
-                )
-            return Verdict(
-                Status.CHEATED, f"files of the harness were changed while it ran: {names}", evidence=evidence
+        if not edited:
+            return verdict
+        names = ", ".join(str(path) for path in edited[:3])
+        if verdict.evidence["guards"].get("read_only") == "active":
+            raise RefereeError(
+                f"files that the verdict stands on were changed while the judge worked, and not by the "
+                f"candidate, which cannot write to them: {names}; judge again"
             )
-        return dataclasses.replace(verdict, evidence=evidence)
+        return Verdict(
+            Status.CHEATED,
+            f"files of the harness were changed while it ran: {names}",
+            evidence=verdict.evidence,
+        )
 
     def _tolerances(self) -> dict[str, Any]:
         budget = self.reference.contract.budget
