@@ -21,8 +21,9 @@ from kernelwright.referee.contract._rounds import Series
 #: A difference of the baseline from itself, or the width of what is known of it, may be this part of what is
 #: found of the candidate: a kernel twice as fast can be told on a machine where one 3% faster cannot.
 _SHARE = 0.125
-#: With so many times the minimum effect, or less, the baseline has to be known to equal itself.
-_WIDEST = 10.0
+#: With so many times the minimum effect, or less, the baseline has to be known to equal itself: blocks of
+#: calls from Python scatter more than a native batch, and a wide interval says `ambiguous` by itself.
+_WIDEST = 25.0
 #: What is beyond the noise by this factor needs no quiet machine.
 _CLEAR = 2.0
 
