@@ -47,7 +47,7 @@ class Confinement:
         wanted = json.loads(asked)
         self.scratch: str = wanted["scratch"]
         self.hidden: list[str] = wanted["hidden"]
-        self.readable: list[str] = [*wanted["readable"], self.scratch]
+        self.readable: list[str] = wanted["readable"]
         self.processes: int = min(wanted["processes"], int(limits.get("processes", wanted["processes"])))
         self.memory_bytes: int | None = int(limits["memory"]) if "memory" in limits else None
         self.guards = dict.fromkeys(GUARDS, "")
@@ -90,7 +90,9 @@ class Confinement:
         if self.identity == MAPPED:
             # Not as root in there: who executes a program as root gets back what he gave up.
             self._map_users(self.starter or 1000, self.starter, group or 1000, group)
-        self.closed = unreadable(self.readable) if self.identity == STRANGER else None
+        # The scratch folder itself is given to it; on the way there it has to get by itself.
+        way = os.path.dirname(self.scratch)
+        self.closed = unreadable(self.readable, way) if self.identity == STRANGER else None
         if self.identity in (MAPPED, SAME):
             who = f"the user that started it ({self.starter})"
             self.miss(f"it runs as {who}; only root can change that", "user")
@@ -235,12 +237,15 @@ def stranger(pid: int) -> int:
     return max(1, last - pid % max(1, last // 2))
 
 
-def unreadable(paths: list[str]) -> str | None:
-    """The first of these files and folders that a user without any rights cannot read, or None."""
+def unreadable(paths: list[str], way: str) -> str | None:
+    """The first of these files and folders that a user without any rights cannot read, or None.
+
+    `way` is a folder that he only has to get through.
+    """
     seen: set[tuple[str, bool]] = set()
-    for path in paths:
+    for path, read in (*((path, True) for path in paths), (way, False)):
         for name in (path, os.path.realpath(path)):
-            last = True
+            last = read
             while (name, last) not in seen:
                 seen.add((name, last))
                 try:

@@ -111,6 +111,8 @@ class ContractJudge:
         self.patience = patience
         self.budget_s = budget_s
         self.scratch = Path(tempfile.mkdtemp(prefix="kernelwright-judge-"))
+        # Users of their own have to get to the folders in it, without a capability to get anywhere.
+        self.scratch.chmod(0o711)
         self.template = Template(["torch"]) if template is None else template
         self._own_template = template is None
         self.reference = Reference(
