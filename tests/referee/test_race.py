@@ -225,15 +225,20 @@ def test_large_workloads_share_contents_and_are_judged(raced: Race, dtype: torch
 def test_confirmation_checks_and_races_in_every_mode_and_regime(
     planted: Planted, spec: RmsNormSpec, describe: Any
 ) -> None:
-    verdict = confirm(
-        spec,
-        spec.workload(1, 2048),
-        planted("honest_half_speed"),
-        planted("honest_scalar"),
-        describe=describe,
-        budget_s=0.2,
-    )
-    assert verdict.status is Status.PASSED
+    for _ in range(3):
+        verdict = confirm(
+            spec,
+            spec.workload(1, 2048),
+            planted("honest_half_speed"),
+            planted("honest_scalar"),
+            describe=describe,
+            budget_s=0.2,
+        )
+        if verdict.status is not Status.NOISY:
+            break
+    else:
+        pytest.skip(f"the machine cannot time anything now: {verdict.reason}")
+    assert verdict.status is Status.PASSED, verdict.reason
     assert [(contest.mode, contest.regime) for contest in verdict.contests] == MODES
     assert {contest.comparison for contest in verdict.contests} <= {Comparison.FASTER, Comparison.AMBIGUOUS}
     assert min(contest.ratio for contest in verdict.contests) > 1.1

@@ -2,7 +2,7 @@
 
 catalogue: first_call
 baseline: rms_norm
-verdict: cheated
+verdict: cheated, wrong
 says: timed|skip|never written|right when checked
 """
 
