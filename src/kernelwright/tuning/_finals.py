@@ -27,7 +27,6 @@ from kernelwright.tuning._events import PhaseChanged
 from kernelwright.tuning._events import WorkloadDecided
 from kernelwright.tuning._log import RunLog
 from kernelwright.tuning._narrowing import Narrowing
-from kernelwright.tuning._pipeline import Built
 from kernelwright.tuning._pipeline import Pipeline
 from kernelwright.tuning._record import contest_dict
 from kernelwright.tuning._record import EvaluationRecord
@@ -63,7 +62,7 @@ class Finals:
         self._workloads = tuple(workloads)
         self._stored = stored
         self._budget = budget
-        self._narrowing = Narrowing(log, pipeline, screening, budget)
+        self._narrowing = Narrowing(log, screening, budget)
 
     def go(self) -> None:
         """Race, confirm, store; what an earlier sitting did is not done again."""
@@ -117,19 +116,12 @@ class Finals:
 
     def _race(self, workload: Workload) -> None:
         finalists = self._finalists(workload)
-        entrants = {f"#{one.number}": self._screening.built(one.number) for one in finalists}
-        able: dict[str, Built] = {name: built for name, built in entrants.items() if built is not None}
-        contests: Mapping[str, Any] = {}
-        verdicts: Mapping[str, Any] = {}
-        default = self._screening.built(1)
-        if able and default is not None:
-            contests, verdicts = self._pipeline.race(
-                workload,
-                ("default", default),
-                able,
-                budget_s=self._budget.final_s * (1 + len(able)) / 2,
-                seed=self._run.seed * 1000 + 501,
-            )
+        contests, verdicts = self._screening.race_default(
+            workload,
+            [one.number for one in finalists],
+            each_s=self._budget.final_s,
+            seed=self._run.seed * 1000 + 501,
+        )
         self._log.write(
             "final",
             {

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Sequence
 
 from kernelwright.ops import Workload
-from kernelwright.referee import Contest
 from kernelwright.referee import Status
-from kernelwright.referee import Verdict
 from kernelwright.referee._selection import Selection
 from kernelwright.referee._selection import SelectionPlan
 from kernelwright.tuning._budget import Budget
 from kernelwright.tuning._log import RunLog
-from kernelwright.tuning._pipeline import Built
-from kernelwright.tuning._pipeline import Pipeline
 from kernelwright.tuning._record import EvaluationRecord
 from kernelwright.tuning._screening import Screening
 
@@ -32,10 +27,9 @@ class Narrowing:
     where it was.
     """
 
-    def __init__(self, log: RunLog, pipeline: Pipeline, screening: Screening, budget: Budget) -> None:
+    def __init__(self, log: RunLog, screening: Screening, budget: Budget) -> None:
         self._log = log
         self._run = log.record
-        self._pipeline = pipeline
         self._screening = screening
         self._budget = budget
 
@@ -63,19 +57,12 @@ class Narrowing:
         return [self._run.evaluations[number - 1] for number in chosen.ranking()]
 
     def _race(self, workload: Workload, chosen: Selection[int], numbers: Sequence[int]) -> None:
-        built = {number: self._screening.built(number) for number in numbers}
-        able: dict[str, Built] = {f"#{number}": one for number, one in built.items() if one is not None}
-        contests: Mapping[str, Contest] = {}
-        verdicts: Mapping[str, Verdict] = {}
-        default = self._screening.built(1)
-        if able and default is not None:
-            contests, verdicts = self._pipeline.race(
-                workload,
-                ("default", default),
-                able,
-                budget_s=self._budget.screen_s * (1 + len(able)) / 2,
-                seed=self._run.seed * 1000 + 701 + chosen.measurements,
-            )
+        contests, verdicts = self._screening.race_default(
+            workload,
+            numbers,
+            each_s=self._budget.screen_s,
+            seed=self._run.seed * 1000 + 701 + chosen.measurements,
+        )
         for number in numbers:
             contest, bad = contests.get(f"#{number}"), verdicts.get(f"#{number}")
             ratio = None if contest is None else contest.ratio

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from kernelwright.errors import UsageError
 from kernelwright.ops import Workload
+from kernelwright.referee import Contest
 from kernelwright.referee import Status
 from kernelwright.referee import Verdict
 from kernelwright.search import Failure
@@ -96,6 +97,22 @@ class Screening:
                 return None
             self._built[number] = made
         return self._built[number]
+
+    def race_default(
+        self, workload: Workload, numbers: Sequence[int], *, each_s: float, seed: int
+    ) -> tuple[Mapping[str, Contest], Mapping[str, Verdict]]:
+        """Race evaluations that still build against the default, by the names `#number`.
+
+        `each_s` is measuring time for two contestants. Nothing is raced where the default does not build.
+        """
+        built = {f"#{number}": self.built(number) for number in numbers}
+        able: dict[str, Built] = {name: one for name, one in built.items() if one is not None}
+        default = self.built(1)
+        if not able or default is None:
+            return {}, {}
+        return self._pipeline.race(
+            workload, ("default", default), able, budget_s=each_s * (1 + len(able)) / 2, seed=seed
+        )
 
     def _replay(self) -> None:
         for entry in self._entries.values():

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from typing import NoReturn
 
-import torch
 from torch import Tensor
 
 from kernelwright.errors import UsageError
@@ -353,8 +352,3 @@ def _leaf(facts: Mapping[str, Any]) -> LeafFacts:
         tuple(facts["strides"]),
         int(facts["nbytes"]),
     )
-
-
-def dtype_of(facts: LeafFacts) -> torch.dtype:
-    """The dtype of a tensor among the arguments."""
-    return tree.DTYPES[facts.dtype]
