@@ -352,6 +352,11 @@ def supervise(
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     kills = oom_kills()
+    try:
+        # Before anything is started: whoever asked may not wait for it any more.
+        os.write(report, b"supervisor %d\n" % os.getpid())
+    except BrokenPipeError:
+        return
     if confinement is not None:
         confinement.leave()
     started = time.monotonic()
@@ -360,7 +365,6 @@ def supervise(
     for handle in handed_on:
         os.close(handle)
     try:
-        os.write(report, b"supervisor %d\n" % os.getpid())
         if start.target is not None:
             os.write(report, b"started %d\n" % start.target)
         reason = watch(work, start, report, wakeup, lifeline, parent, started + wall_s)

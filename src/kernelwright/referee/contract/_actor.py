@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.referee.contract import _allocator as allocator
 from kernelwright.referee.contract import _desk as desk
 from kernelwright.referee.contract import _find as finding
 from kernelwright.referee.contract import _outputs as outputs
@@ -38,23 +39,12 @@ _enable_grad = torch.enable_grad
 _backward = torch.autograd.backward
 _grad = torch._C.TensorBase.__dict__["grad"].__get__
 _requires_grad = torch._C.TensorBase.__dict__["requires_grad"].__get__
-_empty = torch.empty
-_uint8 = torch.uint8
-_data_ptr = torch.Tensor.data_ptr
-_no_interception = torch._C.DisableTorchFunction
 _gc_disable = gc.disable
 _gc_enable = gc.enable
 _gc_isenabled = gc.isenabled
 _mprotect = ctypes.CDLL(None, use_errno=True).mprotect
 _mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-_mallopt = ctypes.CDLL(None).mallopt if hasattr(ctypes.CDLL(None), "mallopt") else None
-
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 _MADV_POPULATE_WRITE = 23
-_POISON = 0xFF
-_POISON_BLOCKS = 64
-#: Bytes in blocks of one size, where three are less; and the most that three may be.
-_POISON_BYTES, _POISON_MOST = 4 << 20, 256 << 20
 
 #: With so many calls before it a timed output is held to share no memory.
 _LOOK_BACK = 16
@@ -98,7 +88,7 @@ class Actor:
     def load(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Import the target; only from here on does foreign code run."""
         if message["keep_pages"]:
-            keep_pages()
+            allocator.keep_pages()
         self._threads(message)
         baseline = message["baseline"]
         state: dict[str, str] = {}
@@ -142,14 +132,15 @@ class Actor:
         kwargs = {name: self._decode(node) for name, node in message["kwargs"].items()}
         wanted = message["grad_outputs"]
         guards = [node["guard"] for node in inputs if node.get("guard")]
-        poison([node["nbytes"] for node in inputs] if message["poison"] is None else message["poison"])
+        sizes = [node["nbytes"] for node in inputs] if message["poison"] is None else message["poison"]
         reply: dict[str, Any] = {}
         made: deque[Any] = deque()
         with self._grad_mode(wanted is not None), self._tracing(message["trace"], reply):
             self._protect(guards, 0)
             try:
                 # The same line as in a batch: who looks at its caller sees no difference.
-                run(function, [(args, kwargs)], made)
+                with allocator.poisoning(sizes):
+                    run(function, [(args, kwargs)], made)
                 (value,) = made
                 taken = self._outputs.take(
                     value, message["at"], message["room"], inputs=inputs, number=message["number"]
@@ -326,31 +317,6 @@ def run(function: Callable[..., Any], plan: Sequence[Arguments], kept: deque[Any
 
 def _apply(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return function(*args, **kwargs)
-
-
-def poison(sizes: Sequence[int]) -> None:
-    """Fill free memory with NaN: what a call gets of these sizes, and leaves unwritten, shows.
-
-    The allocator hands out the free block that fits best, so many are taken at once, and freed.
-    """
-    blocks: list[torch.Tensor] = []
-    with _no_interception():
-        for size in sorted({*sizes} - {0}):
-            count = min(_POISON_BLOCKS, max(3, _POISON_BYTES // size))
-            if size * count > _POISON_MOST:
-                continue  # such memory comes from the system, which gives zeros
-            for _ in range(count):
-                block = _empty(size, dtype=_uint8)
-                outputs.fill(_data_ptr(block), _POISON, size)
-                blocks.append(block)
-
-
-def keep_pages() -> None:
-    """Let the allocator keep freed memory, whatever its size."""
-    if _mallopt is not None:
-        _mallopt(_M_MMAP_THRESHOLD, 1 << 30)
-        _mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
-        _mallopt(_M_TOP_PAD, 64 << 20)
 
 
 def main(arguments: list[str], modules: Sequence[types.ModuleType]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 _FOLDER = Path(__file__).resolve().parent
 _PACKAGE = "kernelwright.referee.contract"
 #: In the order in which they import each other.
-_MODULES = ("_tree", "_desk", "_outputs", "_find", "_snapshot", "_sensors", "_actor")
+_MODULES = ("_tree", "_desk", "_outputs", "_allocator", "_find", "_snapshot", "_sensors", "_actor")
 
 
 def load_modules() -> dict[str, types.ModuleType]:
