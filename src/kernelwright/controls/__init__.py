@@ -1,0 +1,1 @@
+"""Which knobs each compiler has, and how they reach it."""
