@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 from typing import NoReturn
 
-import psutil
-
 from kernelwright import machine
 from kernelwright.referee._child import RefereeError
 from kernelwright.referee._verdict import Mode
@@ -347,7 +345,7 @@ class Pair:
             few.nbytes,
             mode=ground.mode,
             once=ground.mutates,
-            room_bytes=int(min(_ROOM_BYTES, _ROOM_SHARE * psutil.virtual_memory().available)),
+            room_bytes=_room_bytes(),
             near_bytes=_near_bytes(),
         )
         slots = Slots(
@@ -412,6 +410,12 @@ class Pair:
 def _between(side: Side) -> float:
     """Seconds that a block takes beside its calls: renewing contents, waiting until all is quiet."""
     return 0.008 + 0.25 * side.slots.nbytes * len(side.slots) / 4e9 + side.plan.lead * side.call_ns * 1e-9
+
+
+def _room_bytes() -> int:
+    import psutil  # a twentieth of a second, which a check need not spend
+
+    return int(min(_ROOM_BYTES, _ROOM_SHARE * psutil.virtual_memory().available))
 
 
 def _near_bytes() -> int:
