@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import tempfile
@@ -105,6 +106,7 @@ class MeasuringChild:
         self._scratch: str | None = None
         self._loaded: dict[tuple[Path, str], int] = {}
         self._code: CodeSeal | None = None
+        self._filling = False
         self.guards: Mapping[str, str] = {}
 
     @property
@@ -153,6 +155,22 @@ class MeasuringChild:
             self.stop()
             raise
 
+    def get_ready(self, plan_at: int, sets: int) -> None:
+        """Let a child that nobody has used fill so many buffer sets of a race, without waiting for it.
+
+        Its kernel is loaded later. Raises RefereeError.
+        """
+        self.launch()
+        assert self._child is not None
+        assert self._board is not None
+        state_at = self._board.take(ctypes.sizeof(layout.RaceState))
+        try:
+            self._child.send({"op": "ready", "plan": plan_at, "state": state_at, "sets": sets})
+        except (ChildEnded, ChildTimeout) as error:
+            self.stop()
+            raise RefereeError(f"the measuring child does not start: {error}") from error
+        self._filling = True
+
     def start(self) -> None:
         """Have the child running and ready. Raises RefereeError when it cannot serve."""
         if self._child is not None and self._code is not None:
@@ -161,6 +179,10 @@ class MeasuringChild:
         assert self._child is not None
         try:
             hello = self._child.receive(_START_S)
+            if self._filling:
+                # Without memory for it now, opening the race will say so.
+                self._child.receive(_START_S)
+                self._filling = False
         except (ChildEnded, ChildTimeout, ChildGarbled) as error:
             said = error.outcome.stderr.strip()[-2000:] if isinstance(error, ChildEnded) else ""
             self.stop()
@@ -184,6 +206,7 @@ class MeasuringChild:
         if self._scratch is not None:
             remove_tree(Path(self._scratch))
         self._child = self._board = self._scratch = self._code = None
+        self._filling = False
         self._loaded.clear()
 
     def tampered(self) -> str | None:
