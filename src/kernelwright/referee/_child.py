@@ -160,6 +160,8 @@ class MeasuringChild:
 
         Its kernel is loaded later. Raises RefereeError.
         """
+        if self._filling or self._loaded:
+            return
         self.launch()
         assert self._child is not None
         assert self._board is not None
@@ -174,15 +176,31 @@ class MeasuringChild:
     def start(self) -> None:
         """Have the child running and ready. Raises RefereeError when it cannot serve."""
         if self._child is not None and self._code is not None:
+            if self._filling:
+                self._filled()
             return
         self.launch()
         assert self._child is not None
+        hello = self._await()
+        expected = [layout.CALL_BYTES, *layout.SIZES]
+        if hello["sizes"] != expected:
+            self.stop()
+            raise RefereeError(f"the native driver's layout {hello['sizes']} is not {expected}; rebuild it")
+        self._code = CodeSeal(self._child.pid or 0, (driver_library().name, "libc.so", "libgomp", "[vdso]"))
+        self.guards = {**self._child.guards, "code": self._code.missing}
+        if self._filling:
+            self._filled()
+
+    def _filled(self) -> None:
+        """Wait until buffer sets are filled. Without memory for them now, opening the race will say so."""
+        self._await()
+        self._filling = False
+
+    def _await(self) -> dict[str, Any]:
+        """What a child that has no kernel yet says next. Raises RefereeError."""
+        assert self._child is not None
         try:
-            hello = self._child.receive(_START_S)
-            if self._filling:
-                # Without memory for it now, opening the race will say so.
-                self._child.receive(_START_S)
-                self._filling = False
+            return self._child.receive(_START_S)
         except (ChildEnded, ChildTimeout, ChildGarbled) as error:
             said = error.outcome.stderr.strip()[-2000:] if isinstance(error, ChildEnded) else ""
             self.stop()
@@ -190,12 +208,11 @@ class MeasuringChild:
         except BaseException:
             self.stop()
             raise
-        expected = [layout.CALL_BYTES, *layout.SIZES]
-        if hello["sizes"] != expected:
-            self.stop()
-            raise RefereeError(f"the native driver's layout {hello['sizes']} is not {expected}; rebuild it")
-        self._code = CodeSeal(self._child.pid or 0, (driver_library().name, "libc.so", "libgomp", "[vdso]"))
-        self.guards = {**self._child.guards, "code": self._code.missing}
+
+    def end(self) -> None:
+        """Have the child end with all that it started, without waiting for that; `stop` comes later."""
+        if self._child is not None:
+            self._child.end()
 
     def stop(self) -> None:
         """End the child with all that it started; its board and scratch go with it."""

@@ -167,8 +167,9 @@ def write_plan(
     mode: Mode,
     regime: Regime,
     threads: int,
-    contestants: int,
+    contestants: int = 1,
     seed: int,
+    arena_bytes: int | None = None,
     batch_ns: int = BATCH_NS,
 ) -> int:
     """Write down how batches are run; the place in the store.
@@ -185,7 +186,7 @@ def write_plan(
     plan.allocating = int(regime is Regime.ALLOCATING)
     plan.threads = threads
     plan.judged = int(data is not None)
-    plan.arena_limit = arena_limit(threads, contestants)
+    plan.arena_limit = arena_limit(threads, contestants) if arena_bytes is None else arena_bytes
     plan.batch_ns = batch_ns
     plan.seed = seed
     for index, buffer in enumerate(call.buffers):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable
 from collections.abc import Sequence
-from concurrent.futures import Future
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kernelwright.process import Child
@@ -41,8 +39,7 @@ class Pool:
         self._baselines: dict[tuple[NativeEntrant, Hashable], Lane] = {}
         self._entrants: dict[NativeEntrant, MeasuringChild] = {}
         self._spare: MeasuringChild | None = None
-        self._ending: list[Future[None]] = []
-        self._reaper: ThreadPoolExecutor | None = None
+        self._ending: list[MeasuringChild] = []
 
     def child(self, memory_bytes: int | None = None) -> MeasuringChild:
         """A child that nobody has used, which may use so much memory. The caller stops it."""
@@ -56,10 +53,9 @@ class Pool:
 
         It fills buffer sets for the race of `lane`, somewhat more of them than that has.
         """
-        if self._spare is not None:
-            return
-        self._spare = self.child()
-        self._spare.launch()
+        if self._spare is None:
+            self._spare = self.child()
+            self._spare.launch()
         if lane is not None and lane.mirror is not None:
             self._spare.get_ready(lane.mirror.plan_at, lane.sets + lane.sets // 8 + 1)
 
@@ -67,15 +63,13 @@ class Pool:
         """Wait until no child starts or ends any more."""
         if self._spare is not None:
             self._spare.start()
-        for one in self._ending:
-            one.result()
-        self._ending.clear()
+        while self._ending:
+            self._ending.pop().stop()
 
     def stop(self, child: MeasuringChild) -> None:
         """End a child beside other work."""
-        if self._reaper is None:
-            self._reaper = ThreadPoolExecutor(1, thread_name_prefix="kernelwright-reaper")
-        self._ending.append(self._reaper.submit(child.stop))
+        child.end()
+        self._ending.append(child)
 
     def baseline(self, entrant: NativeEntrant, course: Hashable, arena_limit: int) -> Lane | None:
         """The lane that is kept for this baseline on this course, if it is and takes no more memory."""
@@ -125,12 +119,8 @@ class Pool:
         self.drop_entrants()
         self.drop_baseline()
         self.drop_spare()
-        for one in self._ending:
-            one.result()
-        self._ending.clear()
-        if self._reaper is not None:
-            self._reaper.shutdown()
-        self._reaper = None
+        while self._ending:
+            self._ending.pop().stop()
         if self._template is not None:
             self._template.close()
         self._template = None

@@ -41,6 +41,8 @@ _MIN_PAIRS = 8
 _FAR_PAIRS = 4
 #: A contest is decided before its time is up with so many pairs at least.
 _ASK_PAIRS = 10
+#: Buffer sets that there is memory for, at least.
+_LEAST_SETS = 4
 #: Where the medians' interval is this narrow, measuring on is of no use.
 _FINE_ENOUGH = 0.0015
 #: A race may take this many times its budget to get its least number of pairs.
@@ -213,7 +215,11 @@ class Race:
             if not active or self._over(before + 1, spent * (before + 1) / max(before, 1)):
                 break
             looks = before == drawn or self.draw.random() < _JUDGED_SHARE_WHEN_DEAR
-            course.block([0, *active], judged=active if looks else ())
+            if looks:
+                course.block([0, *active], judged=active, meanwhile=self.pool.get_ready)
+                self.pool.settle()
+            else:
+                course.block([0, *active])
             if before + 1 == _FAR_PAIRS:
                 active = [index for index in active if not self._far_behind(course, index)]
             elif before + 1 >= max(_MIN_PAIRS, 1.25 * looked_at):
@@ -255,7 +261,7 @@ class _Opened:
     """A course, each contestant in a child of its own; entrants' children end with it.
 
     With `main`, the first contestant is the baseline, whose lane is taken from the pool or left there for the
-    next race. When a screening has gone well, entrants' children are left there, too.
+    next race. When a screening of several entrants has gone well, their children are left there, too.
     """
 
     def __init__(self, race: Race, contestants: Sequence[NativeEntrant], *, main: bool = False) -> None:
@@ -263,6 +269,7 @@ class _Opened:
         self._contestants = tuple(contestants)
         self._main = main
         self._screen = main and race.rules.screen
+        self._several = len(self._contestants) > 2
         self._own: dict[int, MeasuringChild] = {}
         self._lanes: list[Lane] = []
 
@@ -271,8 +278,8 @@ class _Opened:
         self._store_top = pool.store.top
         try:
             self._open_all()
-        except BaseException:
-            self._release(None)
+        except BaseException as error:
+            self._release(error)
             raise
         rules, data = self._race.rules, self._race.data
         return Course(self._lanes, data=data, mode=rules.mode, some_rows=rules.screen)
@@ -281,17 +288,17 @@ class _Opened:
         self._release(error)
 
     def get_ready(self) -> None:
-        """Let the child of the next entrant start, and fill its buffer sets for the same race.
+        """Let the child of the next entrant fill its buffer sets for the same race.
 
         Several entrants are those that race next, on another course.
         """
-        self._race.pool.get_ready(self._lanes[0] if len(self._lanes) == 2 else None)
+        self._race.pool.get_ready(None if self._several else self._lanes[0])
 
     def _open_all(self) -> None:
         race, rules, pool = self._race, self._race.rules, self._race.pool
-        course = (id(race.data), rules.mode, rules.regime, rules.threads)
+        course = (id(race.data), rules.mode, rules.regime, rules.threads, rules.screen)
         baseline = self._contestants[0]
-        limit = arena_limit(rules.threads, len(self._contestants))
+        limit = self._arena_limit()
         known = pool.baseline(baseline, course, limit) if self._main else None
         for index, entrant in enumerate(self._contestants):
             if index or known is None:
@@ -326,9 +333,17 @@ class _Opened:
             mode=rules.mode,
             regime=rules.regime,
             threads=rules.threads,
-            contestants=len(self._contestants),
+            arena_bytes=self._arena_limit(),
             seed=self._race.draw.getrandbits(62),
         )
+
+    def _arena_limit(self) -> int:
+        """A screening has batches half as long, so that half the memory is filled; never too few for two."""
+        limit = arena_limit(self._race.rules.threads, len(self._contestants))
+        if not self._race.rules.screen:
+            return limit
+        needed = _LEAST_SETS * sum(buffer.nbytes for buffer in self._race.data.call.buffers)
+        return min(limit, max(limit // 2, needed))
 
     def _open(self, index: int, plan_at: int) -> Lane:
         race = self._race
@@ -340,7 +355,7 @@ class _Opened:
     def _release(self, error: object) -> None:
         pool = self._race.pool
         for index, child in self._own.items():
-            if self._screen and error is None:
+            if self._screen and self._several and error is None:
                 self._lanes[index].put_away()
                 pool.keep_entrant(self._contestants[index], child)
             else:
