@@ -114,9 +114,11 @@ class Witness:
                 )
             if buffer.output:
                 continue
-            if not same_bits(mirror.contents(index, turn, mirror.last_call(turn)), found.data):
+            last = mirror.contents(index, turn, mirror.last_call(turn))
+            if not same_bits(last, found.data):
                 raise TimedFault(Status.WRONG, f"changed its input {buffer.name} in a timed call", {})
-            inputs[buffer.name] = mirror.contents(index, turn, call)
+            # What is replaced before each call is so in warm batches alone.
+            inputs[buffer.name] = last if mirror.plan.cold else mirror.contents(index, turn, call)
         (output,) = self._outputs(seen)
         group = mirror.group_at(turn)
         fault = self._data.fault(group, inputs, output, draw=self._draw if self._some_rows else None)

@@ -167,7 +167,7 @@ class Race:
                 name: Verdict(Status.CHEATED, f"{self.data.workload.name}, timed {self.rules.mode}: {words}")
                 for name, words in course.acts().items()
             }
-            verdicts = {**clock_verdicts(course), **verdicts}
+            verdicts = {**clock_verdicts(course, self.pool.settle), **verdicts}
             columns = {
                 entrant.name if index else "": course.track.column(index)
                 for index, entrant in enumerate(course.contestants)
