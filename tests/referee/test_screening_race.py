@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,8 +19,12 @@ from kernelwright.referee import NativeJudge
 from kernelwright.referee import RaceResult
 from kernelwright.referee import Regime
 from kernelwright.referee import Status
+from kernelwright.referee._child import Patience
+from kernelwright.referee._course import Track
 from kernelwright.referee._course import write_plan
 from kernelwright.referee._native_lane import Lane
+from kernelwright.referee._native_result import Rules
+from kernelwright.referee._race import Race
 from kernelwright.referee._race_data import RaceData
 
 pytestmark = pytest.mark.serial
@@ -56,13 +63,33 @@ def test_who_is_wrong_on_the_clock_does_not_pass_a_screening(
     assert set(result.contests) == {"honest_half_speed"}
 
 
-def test_who_is_far_behind_is_not_measured_on_but_has_an_interval(
-    screened: Callable[..., RaceResult],
-) -> None:
-    contest = screened("honest_half_speed").contests["honest_half_speed"]
-    assert contest.ratio < 0.8
-    assert 0.0 < contest.interval[0] <= contest.interval[1] < 1.0
-    assert contest.blocks == 5
+class FakeCourse:
+    """Two entrants: one as fast as the baseline, one half as fast."""
+
+    def __init__(self) -> None:
+        self.contestants = ("baseline", "even", "slow")
+        self.track = Track()
+        self.blocks: list[tuple[list[int], list[int]]] = []
+
+    def block(self, active: Sequence[int], *, judged: Sequence[int] = (), meanwhile: Any = None) -> None:
+        self.blocks.append((list(active), list(judged)))
+        times = np.array([100.0, 100.0, 200.0])
+        self.track.rows.append(np.where(np.isin(range(3), active), times, np.nan))
+
+
+def test_who_is_far_behind_is_not_measured_on_and_everyone_is_judged_at_the_end() -> None:
+    pool: Any = SimpleNamespace(get_ready=lambda: None, settle=lambda: None)
+    rules = Rules(Mode.COLD, Regime.PREALLOCATED, 1e-3, 0, 0.01, 1, Patience(), screen=True)
+    for _ in range(20):
+        course: Any = FakeCourse()
+        Race(pool, SimpleNamespace(), rules)._screen(course, pool)  # type: ignore[arg-type]
+        assert [active for active, _ in course.blocks[:4]] == [[0, 1, 2]] * 4
+        assert all(active == [0, 1] for active, _ in course.blocks[4:-1])
+        assert course.blocks[-1] == ([0, 1, 2], [0, 1, 2])
+        assert np.isfinite(course.track.column(2)).sum() == 5, "enough for an interval"
+        earlier = [judged for _, judged in course.blocks[:-1] if judged]
+        assert earlier, "nobody can know that only the last block is looked at"
+        assert all(0 not in judged for judged in earlier)
 
 
 def test_children_of_several_entrants_serve_their_next_race_and_no_one_elses(
