@@ -92,6 +92,7 @@ def main() -> None:
                     describe=kernel.describe,
                     mode=Mode.COLD,
                     budget_s=0.15,
+                    screen=True,
                 )
                 whole = time.perf_counter() - began
             contest = result.contests.get(entrant.name)

@@ -183,6 +183,10 @@ class Child:
         """Wait for the child to end by itself or at its limits; None when it has not after `timeout_s`."""
         return self._work.wait(timeout_s)
 
+    def end(self) -> None:
+        """Have the child and everything it started end, without waiting for that; `kill` waits."""
+        self._work.end()
+
     def kill(self) -> Outcome:
         """End the child and everything it started, now; the outcome of a child that had ended stays."""
         outcome = self._work.outcome or self._work.kill()

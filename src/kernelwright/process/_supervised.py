@@ -147,13 +147,17 @@ class Supervised:
         supervisor = self._said.supervisor
         return _tree.descendants(supervisor) if supervisor is not None and self._outcome is None else []
 
-    def kill(self) -> Outcome:
-        """End it and everything it started, now; return what became of it."""
+    def end(self) -> None:
+        """Have it and everything it started end, without waiting for that."""
         with self._lock:
             if self._lifeline is not None:
                 with contextlib.suppress(OSError):
                     os.write(self._lifeline, b"k")
                 self._supervisor.wake()
+
+    def kill(self) -> Outcome:
+        """End it and everything it started, now; return what became of it."""
+        self.end()
         # One that has not come to be yet will find that nobody waits for it.
         patience = _SUPERVISOR_PATIENCE_S if self._born else 0.0
         if not self._ended.wait(patience):

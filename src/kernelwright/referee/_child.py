@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import tempfile
@@ -105,6 +106,7 @@ class MeasuringChild:
         self._scratch: str | None = None
         self._loaded: dict[tuple[Path, str], int] = {}
         self._code: CodeSeal | None = None
+        self._filling = False
         self.guards: Mapping[str, str] = {}
 
     @property
@@ -153,14 +155,52 @@ class MeasuringChild:
             self.stop()
             raise
 
-    def start(self) -> None:
-        """Have the child running and ready. Raises RefereeError when it cannot serve."""
-        if self._child is not None and self._code is not None:
+    def get_ready(self, plan_at: int, sets: int) -> None:
+        """Let a child that nobody has used fill so many buffer sets of a race, without waiting for it.
+
+        Its kernel is loaded later. Raises RefereeError.
+        """
+        if self._filling or self._loaded:
             return
         self.launch()
         assert self._child is not None
+        assert self._board is not None
+        state_at = self._board.take(ctypes.sizeof(layout.RaceState))
         try:
-            hello = self._child.receive(_START_S)
+            self._child.send({"op": "ready", "plan": plan_at, "state": state_at, "sets": sets})
+        except (ChildEnded, ChildTimeout) as error:
+            self.stop()
+            raise RefereeError(f"the measuring child does not start: {error}") from error
+        self._filling = True
+
+    def start(self) -> None:
+        """Have the child running and ready. Raises RefereeError when it cannot serve."""
+        if self._child is not None and self._code is not None:
+            if self._filling:
+                self._filled()
+            return
+        self.launch()
+        assert self._child is not None
+        hello = self._await()
+        expected = [layout.CALL_BYTES, *layout.SIZES]
+        if hello["sizes"] != expected:
+            self.stop()
+            raise RefereeError(f"the native driver's layout {hello['sizes']} is not {expected}; rebuild it")
+        self._code = CodeSeal(self._child.pid or 0, (driver_library().name, "libc.so", "libgomp", "[vdso]"))
+        self.guards = {**self._child.guards, "code": self._code.missing}
+        if self._filling:
+            self._filled()
+
+    def _filled(self) -> None:
+        """Wait until buffer sets are filled. Without memory for them now, opening the race will say so."""
+        self._await()
+        self._filling = False
+
+    def _await(self) -> dict[str, Any]:
+        """What a child that has no kernel yet says next. Raises RefereeError."""
+        assert self._child is not None
+        try:
+            return self._child.receive(_START_S)
         except (ChildEnded, ChildTimeout, ChildGarbled) as error:
             said = error.outcome.stderr.strip()[-2000:] if isinstance(error, ChildEnded) else ""
             self.stop()
@@ -168,12 +208,11 @@ class MeasuringChild:
         except BaseException:
             self.stop()
             raise
-        expected = [layout.CALL_BYTES, *layout.SIZES]
-        if hello["sizes"] != expected:
-            self.stop()
-            raise RefereeError(f"the native driver's layout {hello['sizes']} is not {expected}; rebuild it")
-        self._code = CodeSeal(self._child.pid or 0, (driver_library().name, "libc.so", "libgomp", "[vdso]"))
-        self.guards = {**self._child.guards, "code": self._code.missing}
+
+    def end(self) -> None:
+        """Have the child end with all that it started, without waiting for that; `stop` comes later."""
+        if self._child is not None:
+            self._child.end()
 
     def stop(self) -> None:
         """End the child with all that it started; its board and scratch go with it."""
@@ -184,6 +223,7 @@ class MeasuringChild:
         if self._scratch is not None:
             remove_tree(Path(self._scratch))
         self._child = self._board = self._scratch = self._code = None
+        self._filling = False
         self._loaded.clear()
 
     def tampered(self) -> str | None:

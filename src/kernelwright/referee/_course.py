@@ -6,6 +6,8 @@ import ctypes
 import random
 import secrets
 from collections import Counter
+from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,24 +60,33 @@ class Track:
 class Course:
     """An opened race: blocks can be run on it. Contestant 0 is the baseline.
 
-    With `data`, timed outputs can be judged.
+    With `data`, timed outputs can be judged; with `some_rows`, of large ones rows that are drawn.
     """
 
-    def __init__(self, lanes: Sequence[Lane], *, data: RaceData | None, mode: Mode) -> None:
+    def __init__(
+        self, lanes: Sequence[Lane], *, data: RaceData | None, mode: Mode, some_rows: bool = False
+    ) -> None:
         self.lanes = list(lanes)
         self.contestants = tuple(lane.entrant for lane in lanes)
         self.track = Track()
         self._mode = mode
         # What is drawn here must not be foreseen, so no seed that somebody was told decides it.
         self._draw = random.Random(secrets.randbits(64))
-        self._witness = Witness(data, lanes[0].buffers, self._draw) if data is not None else None
+        self._witness = Witness(data, lanes[0].buffers, self._draw, some_rows) if data is not None else None
         for lane in lanes:
             lane.start_anew()
 
-    def block(self, active: Sequence[int], *, judged: bool = False) -> Floats:
+    def block(
+        self,
+        active: Sequence[int],
+        *,
+        judged: Collection[int] = (),
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Floats:
         """One batch of each of these contestants, in random order; their times, also kept in `track`.
 
-        With `judged`, outputs of each batch are looked at. Raises KernelFailure, whose progress names the
+        Outputs of the batches of those that are `judged` are looked at; `meanwhile` is called before that,
+        when nothing is timed any more. Raises KernelFailure, whose progress names the
         contestant under "run".
         """
         order = list(active)
@@ -88,7 +99,7 @@ class Course:
         for index in order:
             lane = self.lanes[index]
             with Blaming(index):
-                row[index] = self._run(lane, judged, processor).call_ns
+                row[index] = self._run(lane, index in judged, processor).call_ns
                 if lane.stillness.unsettled >= _UNSETTLED:
                     raise KernelFailure(
                         Status.CHEATED,
@@ -96,8 +107,10 @@ class Course:
                         f"in {lane.stillness.unsettled} of {len(lane.batches)} batches",
                         {},
                     )
-        if judged and self._witness is not None:
-            for index in order:
+        if meanwhile is not None:
+            meanwhile()
+        if self._witness is not None:
+            for index in sorted(judged):
                 with Blaming(index):
                     self.track.judged[index] += self._witness.judge(self.lanes[index])
         self.track.rows.append(row)
@@ -153,8 +166,9 @@ def write_plan(
     mode: Mode,
     regime: Regime,
     threads: int,
-    contestants: int,
+    contestants: int = 1,
     seed: int,
+    arena_bytes: int | None = None,
     batch_ns: int = BATCH_NS,
 ) -> int:
     """Write down how batches are run; the place in the store.
@@ -171,7 +185,7 @@ def write_plan(
     plan.allocating = int(regime is Regime.ALLOCATING)
     plan.threads = threads
     plan.judged = int(data is not None)
-    plan.arena_limit = arena_limit(threads, contestants)
+    plan.arena_limit = arena_limit(threads, contestants) if arena_bytes is None else arena_bytes
     plan.batch_ns = batch_ns
     plan.seed = seed
     for index, buffer in enumerate(call.buffers):

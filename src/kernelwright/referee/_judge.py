@@ -6,6 +6,7 @@ import random
 import secrets
 from collections.abc import Mapping
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -125,7 +126,7 @@ class NativeJudge:
         try:
             return CheckRun(child, cases, self.threads).run(entrant, patience, evidence)
         finally:
-            child.stop()
+            self.pool.stop(child)
             self.pool.get_ready()
 
     def race(
@@ -141,15 +142,20 @@ class NativeJudge:
         budget_s: float = 1.0,
         seed: int = 0,
         minimum_effect: float = 0.01,
+        screen: bool = False,
     ) -> RaceResult:
-        """Race entrants against a baseline; see the function `race`. The data stay the same within a
-        judge."""
+        """Race entrants against a baseline; see the function `race`. The data stay the same within a judge.
+
+        With `screen`, which is for choosing among many and proves nothing: who is far behind is not measured
+        on, fewer outputs are looked at, of large ones some rows, and the children of entrants that ran
+        rightly are kept for their next race.
+        """
         names = [entrant.name for entrant in entrants]
         if len(set(names)) != len(names):
             raise UsageError(f"entrants of a race need names of their own; got {', '.join(names)}")
         if len(names) >= layout.CONTESTANTS:
             raise UsageError(f"a race takes at most {layout.CONTESTANTS - 1} entrants; got {len(names)}")
-        rules = self.rules(mode, regime, budget_s, seed, minimum_effect)
+        rules = replace(self.rules(mode, regime, budget_s, seed, minimum_effect), screen=screen)
         return Race(self.pool, self.race_data(spec, describe, workload), rules).run(baseline, entrants)
 
     def rules(self, mode: Mode, regime: Regime, budget_s: float, seed: int, minimum_effect: float) -> Rules:
@@ -188,6 +194,7 @@ class NativeJudge:
                 seed=self.seed,
             )
             lane = Lane(entrant, child, self.patience, call.buffers)
+            self.pool.settle()
             lane.open(plan_at)
             course = Course([lane], data=None, mode=mode)
             return time_course(course, budget_s)
@@ -232,7 +239,9 @@ class NativeJudge:
         """Drop the inputs and oracles that are kept for later checks and races."""
         self._cases.clear()
         self._race_data.clear()
+        self.pool.drop_entrants()
         self.pool.drop_baseline()
+        self.pool.drop_spare()
         self.store.release(0)
 
 

@@ -157,7 +157,7 @@ class Lane:
         records = board.records(layout.Look, self._looks_at, len(wanted))
         for record, (number, kind) in zip(records, wanted, strict=True):
             record.set, record.kind = number, kind
-        board.release(self._copies_at)
+        board.rewind(self._copies_at)
         places: list[list[int | None]] = []
         for _, kind in wanted:
             spots: list[int | None] = []
@@ -176,6 +176,10 @@ class Lane:
             ]
             for spots, (_, kind) in zip(places, wanted, strict=True)
         ]
+
+    def put_away(self) -> None:
+        """Give back the memory of looks; what was seen must not be used any more."""
+        self.child.board.release(self._copies_at)
 
     def _seen(self, at: int, nbytes: int, kind: int) -> Seen:
         board = self.child.board

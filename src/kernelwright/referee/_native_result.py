@@ -52,6 +52,7 @@ class Rules:
     minimum_effect: float
     threads: int
     patience: Patience
+    screen: bool = False
 
 
 @dataclass

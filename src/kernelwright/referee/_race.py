@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import secrets
 import time
@@ -14,6 +15,7 @@ from kernelwright.referee._child import KernelFailure
 from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._child import RefereeError
 from kernelwright.referee._clocks import clock_verdicts
+from kernelwright.referee._course import arena_limit
 from kernelwright.referee._course import Blaming
 from kernelwright.referee._course import Course
 from kernelwright.referee._course import write_plan
@@ -35,8 +37,12 @@ from kernelwright.referee._verdict import Timing
 from kernelwright.referee._verdict import Verdict
 
 _MIN_PAIRS = 8
+#: A screening asks after so many who is far behind; with the last block there are enough for an interval.
+_FAR_PAIRS = 4
 #: A contest is decided before its time is up with so many pairs at least.
 _ASK_PAIRS = 10
+#: Buffer sets that there is memory for, at least.
+_LEAST_SETS = 4
 #: Where the medians' interval is this narrow, measuring on is of no use.
 _FINE_ENOUGH = 0.0015
 #: A race may take this many times its budget to get its least number of pairs.
@@ -133,7 +139,7 @@ class Race:
         try:
             with _Opened(self, [entrant]) as course:
                 for _ in range(_SOLO_BLOCKS):
-                    course.block([0], judged=True)
+                    course.block([0], judged=[0])
         except KernelFailure as failure:
             return failure
         return None
@@ -151,13 +157,17 @@ class Race:
         return True
 
     def _attempt(self, contestants: Sequence[NativeEntrant]) -> Ran:
-        with machine.watch() as conditions, _Opened(self, contestants, baseline=True) as course:
-            self._measure(course)
+        opened = _Opened(self, contestants, main=True)
+        with machine.watch() as conditions, opened as course:
+            if self.rules.screen:
+                self._screen(course, opened)
+            else:
+                self._measure(course)
             verdicts = {
                 name: Verdict(Status.CHEATED, f"{self.data.workload.name}, timed {self.rules.mode}: {words}")
                 for name, words in course.acts().items()
             }
-            verdicts = {**clock_verdicts(course), **verdicts}
+            verdicts = {**clock_verdicts(course, self.pool.settle), **verdicts}
             columns = {
                 entrant.name if index else "": course.track.column(index)
                 for index, entrant in enumerate(course.contestants)
@@ -178,19 +188,56 @@ class Race:
         began = time.monotonic()
         looked_at = 0
         while active:
-            course.block([0, *active], judged=self._judges_this_block(course))
+            everyone = [0, *active]
+            course.block(everyone, judged=everyone if self._judges_this_block(course) else ())
             pairs = len(course.track.rows)
-            spent = time.monotonic() - began
-            if (pairs >= _MIN_PAIRS and spent >= self.rules.budget_s) or (
-                spent >= _PATIENCE * self.rules.budget_s
-            ):
+            if self._over(pairs, time.monotonic() - began):
                 break
             if pairs >= _MIN_PAIRS and pairs >= 1.25 * looked_at:
                 looked_at = pairs
                 active = [index for index in active if not self._settled(course, index)]
         # Nobody can know which block will be the last, and each contestant is judged after all its times.
         everyone = list(range(len(course.contestants)))
-        course.block(everyone, judged=True)
+        course.block(everyone, judged=everyone)
+
+    def _screen(self, course: Course, opened: _Opened) -> None:
+        """Run blocks until time is up; who is far behind after a few is left at that.
+
+        Entrants are judged in the last block, in one that is drawn, and in others that nobody can foresee;
+        the baseline, which nobody could have changed, in the last one.
+        """
+        active = list(range(1, len(course.contestants)))
+        drawn = self.draw.randrange(_MIN_PAIRS - 1)
+        began = time.monotonic()
+        looked_at = 0
+        for before in itertools.count():
+            spent = time.monotonic() - began
+            if not active or self._over(before + 1, spent * (before + 1) / max(before, 1)):
+                break
+            looks = before == drawn or self.draw.random() < _JUDGED_SHARE_WHEN_DEAR
+            if looks:
+                course.block([0, *active], judged=active, meanwhile=self.pool.get_ready)
+                self.pool.settle()
+            else:
+                course.block([0, *active])
+            if before + 1 == _FAR_PAIRS:
+                active = [index for index in active if not self._far_behind(course, index)]
+            elif before + 1 >= max(_MIN_PAIRS, 1.25 * looked_at):
+                looked_at = before + 1
+                active = [index for index in active if not self._settled(course, index)]
+        everyone = list(range(len(course.contestants)))
+        course.block(everyone, judged=everyone, meanwhile=opened.get_ready)
+
+    def _far_behind(self, course: Course, index: int) -> bool:
+        ours, theirs = course.track.column(index), course.track.column(0)
+        return bail_out(
+            theirs, ours, best=1.0, minimum_effect=self.rules.minimum_effect, seed=self.rules.seed
+        )
+
+    def _over(self, pairs: int, spent_s: float) -> bool:
+        """Whether enough is measured, or there is no time for more."""
+        enough = pairs >= _MIN_PAIRS and spent_s >= self.rules.budget_s
+        return enough or spent_s >= _PATIENCE * self.rules.budget_s
 
     def _judges_this_block(self, course: Course) -> bool:
         """The first block, and others that nobody can foresee; the last one comes when all is measured."""
@@ -213,52 +260,70 @@ class Race:
 class _Opened:
     """A course, each contestant in a child of its own; entrants' children end with it.
 
-    With `baseline`, the first contestant's lane is taken from the pool, or left there for the next race.
+    With `main`, the first contestant is the baseline, whose lane is taken from the pool or left there for the
+    next race. When a screening of several entrants has gone well, their children are left there, too.
     """
 
-    def __init__(
-        self,
-        race: Race,
-        contestants: Sequence[NativeEntrant],
-        *,
-        baseline: bool = False,
-    ) -> None:
+    def __init__(self, race: Race, contestants: Sequence[NativeEntrant], *, main: bool = False) -> None:
         self._race = race
-        self._contestants = contestants
-        self._baseline = baseline
-        self._own: list[MeasuringChild] = []
+        self._contestants = tuple(contestants)
+        self._main = main
+        self._screen = main and race.rules.screen
+        self._several = len(self._contestants) > 2
+        self._own: dict[int, MeasuringChild] = {}
+        self._lanes: list[Lane] = []
 
     def __enter__(self) -> Course:
-        race, rules, data = self._race, self._race.rules, self._race.data
-        lanes: list[Lane] = []
-        course = (id(data), rules.mode, rules.regime, rules.threads)
-        entrants = list(self._contestants)
-        seed = race.draw.getrandbits(62)
-        if self._baseline:
-            known = race.pool.baseline(entrants[0], course)
-            if known is None:
-                plan_at = self._plan(seed)
-                known = self._open(0, race.pool.child(), plan_at)
-                race.pool.keep_baseline(known, course)
-            assert known.mirror is not None
-            seed = int(known.mirror.plan.seed)
-            lanes.append(known)
-        self._store_top = race.pool.store.top
+        pool = self._race.pool
+        self._store_top = pool.store.top
         try:
-            plan_at = self._plan(seed)
-            for index in range(len(lanes), len(entrants)):
-                child = race.pool.child()
-                self._own.append(child)
-                lanes.append(self._open(index, child, plan_at))
-        except BaseException:
-            self._release()
+            self._open_all()
+        except BaseException as error:
+            self._release(error)
             raise
-        return Course(lanes, data=data, mode=rules.mode)
+        rules, data = self._race.rules, self._race.data
+        return Course(self._lanes, data=data, mode=rules.mode, some_rows=rules.screen)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._release()
+        self._release(error)
 
-    def _plan(self, seed: int) -> int:
+    def get_ready(self) -> None:
+        """Let the child of the next entrant fill its buffer sets for the same race.
+
+        Several entrants are those that race next, on another course.
+        """
+        self._race.pool.get_ready(None if self._several else self._lanes[0])
+
+    def _open_all(self) -> None:
+        race, rules, pool = self._race, self._race.rules, self._race.pool
+        course = (id(race.data), rules.mode, rules.regime, rules.threads, rules.screen)
+        baseline = self._contestants[0]
+        limit = self._arena_limit()
+        known = pool.baseline(baseline, course, limit) if self._main else None
+        for index, entrant in enumerate(self._contestants):
+            if index or known is None:
+                kept = pool.entrant(entrant) if self._screen and index else None
+                self._own[index] = kept or pool.child()
+                self._own[index].launch()
+        pool.drop_entrants()
+        # Opening calibrates: nothing may start or end meanwhile.
+        pool.settle()
+        for child in self._own.values():
+            child.start()
+        if known is None:
+            plan_at = self._plan()
+            self._lanes.append(self._open(0, plan_at))
+            if self._main:
+                pool.keep_baseline(self._lanes[0], course)
+                del self._own[0]
+                self._store_top = pool.store.top  # the plan is kept with it
+        else:
+            assert known.mirror is not None
+            plan_at = known.mirror.plan_at
+            self._lanes.append(known)
+        self._lanes += [self._open(index, plan_at) for index in range(1, len(self._contestants))]
+
+    def _plan(self) -> int:
         rules, data = self._race.rules, self._race.data
         return write_plan(
             self._race.pool.store,
@@ -268,26 +333,39 @@ class _Opened:
             mode=rules.mode,
             regime=rules.regime,
             threads=rules.threads,
-            contestants=len(self._contestants),
-            seed=seed,
+            arena_bytes=self._arena_limit(),
+            seed=self._race.draw.getrandbits(62),
         )
 
-    def _open(self, index: int, child: MeasuringChild, plan_at: int) -> Lane:
+    def _arena_limit(self) -> int:
+        """A screening has batches half as long, so that half the memory is filled; never too few for two."""
+        limit = arena_limit(self._race.rules.threads, len(self._contestants))
+        if not self._race.rules.screen:
+            return limit
+        needed = _LEAST_SETS * sum(buffer.nbytes for buffer in self._race.data.call.buffers)
+        return min(limit, max(limit // 2, needed))
+
+    def _open(self, index: int, plan_at: int) -> Lane:
         race = self._race
-        lane = Lane(self._contestants[index], child, race.rules.patience, race.data.call.buffers)
-        try:
-            with Blaming(index):
-                lane.open(plan_at)
-        except BaseException:
-            child.stop()
-            raise
+        lane = Lane(self._contestants[index], self._own[index], race.rules.patience, race.data.call.buffers)
+        with Blaming(index):
+            lane.open(plan_at)
         return lane
 
-    def _release(self) -> None:
-        self._race.pool.store.release(self._store_top)
-        for child in self._own:
-            child.stop()
-        self._race.pool.get_ready()
+    def _release(self, error: object) -> None:
+        pool = self._race.pool
+        for index, child in self._own.items():
+            if self._screen and self._several and error is None:
+                self._lanes[index].put_away()
+                pool.keep_entrant(self._contestants[index], child)
+            else:
+                pool.stop(child)
+        if error is not None:
+            pool.drop_entrants()
+        elif self._main:
+            self._lanes[0].put_away()
+        pool.store.release(self._store_top)
+        pool.get_ready()
 
 
 def time_course(course: Course, budget_s: float, *, least: int = 8) -> Timing:

@@ -6,6 +6,7 @@ import random
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from kernelwright.referee._large import LargeExpectation
 from kernelwright.referee._large import row_arguments
 from kernelwright.referee._large import select_rows
 from kernelwright.referee._layout import POISON
+from kernelwright.referee._oracle import count_unwritten
 from kernelwright.referee._oracle import expect
 from kernelwright.referee._oracle import Expectation
 from kernelwright.referee._shared import SharedMemory
@@ -35,6 +37,9 @@ _VARIED_BYTES = 8 << 20
 _GROUPS = 4
 _LARGE_GROUPS = 2
 _HUGE_BYTES = 96 << 20
+#: Of an output that is not looked at in full, so many rows, and rows with so many elements, are drawn.
+_ASKED_ROWS = 16
+_ASKED_ELEMENTS = 1 << 15
 #: Which bits of a 64-bit word of each dtype may be flipped: the last bit of 16-bit floats, the last eight of
 #: fp32.
 _VARIABLE_BITS = {
@@ -65,6 +70,11 @@ class RaceData:
     groups: list[Group]
     varied: bool
 
+    @cached_property
+    def carriers(self) -> tuple[str, ...]:
+        """The inputs whose rows stand for themselves; none where an output's row needs more than its own."""
+        return row_arguments(self.spec)
+
     @property
     def elements(self) -> int:
         """Elements of the output."""
@@ -84,17 +94,36 @@ class RaceData:
         value = self.groups[0].arguments[name]
         if not value.dtype.is_floating_point:
             return 0
-        carriers = () if self.varied else row_arguments(self.spec)
+        carriers = () if self.varied else self.carriers
         return int(value.dtype.itemsize) if not carriers or name in carriers else 0
 
-    def fault(self, group: int, inputs: Mapping[str, Tensor], output: Tensor) -> str | None:
-        """What is wrong with the output of a call on these inputs (flat bytes, as given to the kernel)."""
+    def fault(
+        self,
+        group: int,
+        inputs: Mapping[str, Tensor],
+        output: Tensor,
+        *,
+        draw: random.Random | None = None,
+    ) -> str | None:
+        """What is wrong with the output of a call on these inputs (flat bytes, as given to the kernel).
+
+        With `draw`, where rows stand for themselves, the oracle is asked for some that are drawn now; all of
+        the output must have been written.
+        """
         base = self.groups[group].arguments
         exact = {
             name: inputs[name].view(value.dtype).reshape(value.shape) if name in inputs else value
             for name, value in base.items()
         }
         output = output.reshape(self.shape)
+        if draw is not None and self.elements > _ASKED_ELEMENTS and self.carriers:
+            unwritten = count_unwritten(output, POISON[0])
+            if unwritten:
+                return unwritten
+            wanted = min(max(_ASKED_ROWS, _ASKED_ELEMENTS * self.shape[0] // self.elements), self.shape[0])
+            rows = torch.tensor(sorted(draw.sample(range(self.shape[0]), wanted)))
+            asked = select_rows(exact, self.carriers, rows)
+            return expect(self.spec, asked).fault(output[rows], row_numbers=rows)
         if self.varied:
             return expect(self.spec, exact).fault(output, unwritten=POISON[0])
         return self._large_fault(self.groups[group], exact, output)

@@ -70,6 +70,10 @@ class SharedMemory:
             self._mapping.madvise(mmap.MADV_REMOVE, first, last - first)
         self._top = top
 
+    def rewind(self, top: int) -> None:
+        """Forget everything from offset `top` on, but keep the pages: what comes next is as long."""
+        self._top = top
+
     def record(self, kind: type[Record], offset: int) -> Record:
         """The structure at `offset`, in place."""
         return kind.from_address(self.address + offset)

@@ -106,7 +106,7 @@ class NativePipeline:
         budget_s: float,
         seed: int,
     ) -> tuple[Mapping[str, Contest], Mapping[str, Verdict]]:
-        """Interleaved in one child, cold caches, preallocated outputs."""
+        """Interleaved, each in a child of its own, cold caches, preallocated outputs."""
         contests: dict[str, Contest] = {}
         verdicts: dict[str, Verdict] = {}
         left = dict(entrants)
@@ -119,6 +119,7 @@ class NativePipeline:
                 describe=self._kernel.describe,
                 budget_s=budget_s,
                 seed=seed + attempt,
+                screen=True,
             )
             contests.update(result.contests)
             verdicts.update(result.verdicts)

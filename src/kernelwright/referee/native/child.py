@@ -63,6 +63,7 @@ class Driver:
         )
         native.kwr_check.argtypes = (pointer, pointer, i64, i64, i64, pointer, i32)
         native.kwr_race_open.argtypes = (pointer, pointer, i64, i64, pointer)
+        native.kwr_race_ready.argtypes = (pointer, pointer, i64, i64, i64)
         native.kwr_race_prepare.argtypes = (u64, i64)
         native.kwr_race_lead.argtypes = (i64, i64)
         native.kwr_race_batch.argtypes = (i64, i32)
@@ -104,6 +105,10 @@ class Driver:
         address = self.kernels[kernel]
         return {"rc": self.native.kwr_check(self.store, self.board, cases, results, count, address, threads)}
 
+    def ready(self, plan: int, state: int, sets: int) -> dict[str, object]:
+        """Get memory, and fill buffer sets, for a race of a kernel that is still to be loaded."""
+        return {"rc": self.native.kwr_race_ready(self.store, self.board, plan, state, sets)}
+
     def open(self, plan: int, state: int, kernel: int) -> dict[str, object]:
         """Calibrate a race and fill its buffer sets."""
         return {"rc": self.native.kwr_race_open(self.store, self.board, plan, state, self.kernels[kernel])}
@@ -140,6 +145,7 @@ def main() -> None:
     operations: dict[str, Callable[..., dict[str, object]]] = {
         "load": driver.load,
         "check": driver.check,
+        "ready": driver.ready,
         "open": driver.open,
         "prepare": driver.prepare,
         "lead": driver.lead,

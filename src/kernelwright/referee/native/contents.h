@@ -57,18 +57,23 @@ inline void copy_varied(unsigned char *to, const unsigned char *from, int64_t by
     memcpy(to, from, size_t(bytes));
     return;
   }
+  // One draw for eight words, shifted: the bits that may be flipped are few, and drawing is what takes time.
   Random random(seed);
   int64_t at = 0;
-  for (; at + 8 <= bytes; at += 8) {
-    uint64_t word;
-    memcpy(&word, from + at, 8);
-    word ^= random.next() & vary;
-    memcpy(to + at, &word, 8);
+  for (; at + 64 <= bytes; at += 64) {
+    const uint64_t drawn = random.next();
+    uint64_t words[8];
+    memcpy(words, from + at, 64);
+    for (int i = 0; i < 8; ++i) words[i] ^= (drawn << i | drawn >> (63 - i)) & vary;
+    memcpy(to + at, words, 64);
   }
-  uint64_t word = 0;
-  memcpy(&word, from + at, size_t(bytes - at));
-  word ^= random.next() & vary;
-  memcpy(to + at, &word, size_t(bytes - at));
+  for (; at < bytes; at += 8) {
+    const int64_t left = std::min<int64_t>(8, bytes - at);
+    uint64_t word = 0;
+    memcpy(&word, from + at, size_t(left));
+    word ^= random.next() & vary;
+    memcpy(to + at, &word, size_t(left));
+  }
 }
 
 // The first contents of a buffer of a set.

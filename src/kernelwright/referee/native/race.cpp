@@ -1,9 +1,9 @@
 // A race: one contestant, called and clocked on rotating buffer sets, a batch at a time.
 //
 // The other contestants are in processes of their own; the parent lets them take turns. kwr_race_open
-// calibrates and fills the sets; kwr_race_prepare renews contents and empties the caches (cold);
-// kwr_race_batch does nothing but call and clock; kwr_race_look, in looks.cpp, shows the parent what it asks
-// for afterwards.
+// calibrates and fills the sets, as far as kwr_race_ready did not before there was a kernel; kwr_race_prepare
+// renews contents and empties the caches (cold); kwr_race_batch does nothing but call and clock;
+// kwr_race_look, in looks.cpp, shows the parent what it asks for afterwards.
 #include <errno.h>
 #include <malloc.h>
 #include <omp.h>
@@ -28,6 +28,7 @@ constexpr int64_t kMostSets = 1 << 16;
 constexpr int64_t kFewWindows = 12;
 constexpr int64_t kWarmPool = 12;  // sets to draw from, so that no place in memory decides
 constexpr int64_t kWarmPoolBytes = 32 << 20;
+constexpr int64_t kCalibrated = 2;  // sets that are called on to find out how long a call takes
 
 unsigned char *allocate(int64_t bytes) {
   void *at = nullptr;
@@ -80,7 +81,7 @@ void restore_environment() {
 bool calibrate() {
   int64_t best = INT64_MAX, spent = 0;
   for (int i = 0; i < 24 && (i < 3 || spent < 8000000 || (i < 8 && spent < 60000000)); ++i) {
-    Set &set = contest.sets[size_t(i % 2) % contest.sets.size()];
+    Set &set = contest.sets[size_t(i % kCalibrated) % contest.sets.size()];
     if (contest.plan->cold) kwr::flush(set), _mm_mfence();
     restore_environment();
     const int64_t start = kwr::now_ns();
@@ -114,10 +115,10 @@ void plan_batch() {
   state.windows = std::clamp<int64_t>(wanted / calls, 1, kMostWindows);
 }
 
-void fill_all(uint64_t seed) {
-  const int64_t count = int64_t(contest.sets.size());
-  kwr::spread(count, contest.state->set_bytes, [&](int64_t s) {
-    kwr::fill(s, seed);
+// Fills the sets [first, last).
+void fill_sets(int64_t first, int64_t last) {
+  kwr::spread(last - first, contest.state->set_bytes, [&](int64_t s) {
+    kwr::fill(first + s, contest.plan->seed);
     kwr::tick();
   });
 }
@@ -199,9 +200,12 @@ KWR_EXPORT int32_t kwr_keep_pages() {
   return mallopt(M_MMAP_MAX, 0) && mallopt(M_TRIM_THRESHOLD, 2147483647) && mallopt(M_TOP_PAD, 64 << 20);
 }
 
-// Returns 0, ENOMEM, or -1 when the kernel returned an error (state.status).
-KWR_EXPORT int32_t kwr_race_open(const unsigned char *store, unsigned char *board, int64_t plan_at,
-                                 int64_t state_at, void *kernel) {
+namespace {
+
+// The plan that the sets were filled for before there was a kernel; none once there is one.
+int64_t filled_for = KWR_NONE;
+
+void begin(const unsigned char *store, unsigned char *board, int64_t plan_at, int64_t state_at) {
   drop_kept();
   contest = kwr::Contest{};
   contest.store = store;
@@ -212,27 +216,58 @@ KWR_EXPORT int32_t kwr_race_open(const unsigned char *store, unsigned char *boar
   memset(contest.state, 0, sizeof *contest.state);
   contest.state->float_control = kwr::float_control();
   contest.call = plan.call;
-  contest.kernel = kernel;
   kwr::progress()->phase = KWR_OPENING;
   kwr::progress()->index = 0;
+}
+
+}  // namespace
+
+// Gets memory for a race, and fills `sets` sets for a kernel that is not loaded yet. Returns 0 or ENOMEM.
+KWR_EXPORT int32_t kwr_race_ready(const unsigned char *store, unsigned char *board, int64_t plan_at,
+                                  int64_t state_at, int64_t sets) {
+  begin(store, board, plan_at, state_at);
+  filled_for = KWR_NONE;
+  if (!kwr::place(std::clamp<int64_t>(sets, 2, kMostSets))) return ENOMEM;
+  fill_sets(0, int64_t(contest.sets.size()));
+  filled_for = plan_at;
+  kwr::progress()->phase = KWR_IDLE;
+  return 0;
+}
+
+// Returns 0, ENOMEM, or -1 when the kernel returned an error (state.status).
+KWR_EXPORT int32_t kwr_race_open(const unsigned char *store, unsigned char *board, int64_t plan_at,
+                                 int64_t state_at, void *kernel) {
+  int64_t filled = filled_for == plan_at ? int64_t(contest.sets.size()) : 0;
+  filled_for = KWR_NONE;
+  begin(store, board, plan_at, state_at);
+  const kwr_race &plan = *contest.plan;
+  contest.kernel = kernel;
   restore_environment();
   int64_t bytes = 0, outputs = 0;
   for (int b = 0; b < plan.buffers; ++b) {
     bytes += plan.buffer[b].nbytes;
     if (plan.buffer[b].output) outputs += plan.buffer[b].nbytes;
   }
-  if (!kwr::place(2 * bytes <= plan.arena_limit ? 3 : 2)) return ENOMEM;
-  fill_all(plan.seed);
+  const int64_t few = 2 * bytes <= plan.arena_limit ? 3 : 2;
+  if (!kwr::place(std::max(few, filled))) return ENOMEM;
+  if (filled < few) {
+    fill_sets(0, few);
+    filled = few;
+  }
   bool calibrated = false;
   caller.start(0);
   caller.run([&] { calibrated = calibrate(); });
   caller.stop();
   if (!calibrated) return -1;
   plan_batch();
-  if (!kwr::place(contest.state->sets + 1)) return ENOMEM;
+  // The same seed gives the first sets the same places, however many there are.
+  const int64_t wanted = contest.state->sets + 1, before = kwr::arena.size();
+  if (!kwr::place(wanted)) return ENOMEM;
+  if (kwr::arena.size() != before) filled = 0;
   contest.order.resize(size_t(contest.state->sets));
   if (plan.judged) contest.last.assign(size_t(outputs), 0);
-  fill_all(plan.seed);
+  fill_sets(0, std::min(wanted, kCalibrated));  // the kernel has been called on these
+  if (filled < wanted) fill_sets(std::max(filled, kCalibrated), wanted);
   contest.state->huge_pages = kwr::arena.huge();
   kwr::progress()->phase = KWR_IDLE;
   return 0;
