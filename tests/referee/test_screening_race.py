@@ -79,7 +79,7 @@ class FakeCourse:
 
 def test_who_is_far_behind_is_not_measured_on_and_everyone_is_judged_at_the_end() -> None:
     pool: Any = SimpleNamespace(get_ready=lambda: None, settle=lambda: None)
-    rules = Rules(Mode.COLD, Regime.PREALLOCATED, 1e-3, 0, 0.01, 1, Patience(), screen=True)
+    rules = Rules(Mode.COLD, Regime.PREALLOCATED, 0.5, 0, 0.01, 1, Patience(), screen=True)
     for _ in range(20):
         course: Any = FakeCourse()
         Race(pool, SimpleNamespace(), rules)._screen(course, pool)  # type: ignore[arg-type]
