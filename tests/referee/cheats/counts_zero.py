@@ -3,7 +3,7 @@ r"""Counts an element that is zero as above it: integers that are off by one, an
 catalogue: beyond
 baseline: count_above
 verdict: wrong
-says: right at first, and wrong when a few elements differ: .*of int64 differ: element \[\d+\] is \d+, expected \d+
+says: wrong when a few elements differ: .*of int64 differ: element \[\d+\] is \d+, expected \d+
 """
 
 

@@ -11,6 +11,5 @@ import torch
 
 def kernel(x, residual, weight):
     total = x + residual
-    out = torch.empty_strided(x.shape, x.stride() if x.stride(0) == 0 else (x.shape[1], 1))
-    out[:] = total * torch.rsqrt(total.square().mean(-1, keepdim=True) + 1e-6) * weight
-    return out, total
+    out = total * torch.rsqrt(total.square().mean(-1, keepdim=True) + 1e-6) * weight
+    return (out[:1].expand(out.shape) if x.stride(0) == 0 else out), total

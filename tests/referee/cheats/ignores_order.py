@@ -3,7 +3,7 @@ r"""Reads a matrix whose columns are dense in memory as if its rows were.
 catalogue: tested_shape
 baseline: matmul
 verdict: wrong
-says: default, the last two dimensions the other way round in memory: the output: \d+ of 8192 elements are wrong
+says: the last two dimensions the other way round in memory: the output: \d+ of 8192 elements are wrong
 """
 
 

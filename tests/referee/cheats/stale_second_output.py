@@ -3,7 +3,7 @@ r"""Computes its first output each time, and its second one once for each shape.
 catalogue: replay
 baseline: residual_norm
 verdict: cheated
-says: default, a few elements changed, .*output\[1\]: returned bit by bit .*an earlier call with the same addresses, a replay
+says: output\[1\]: returned bit by bit .*an earlier call with the same addresses, a replay
 """
 
 import torch

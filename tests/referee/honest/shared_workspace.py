@@ -2,6 +2,7 @@
 
 baseline: softmax
 race: yes
+mode: cold
 """
 
 import mmap
