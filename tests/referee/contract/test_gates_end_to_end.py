@@ -14,14 +14,19 @@ from kernelwright.referee import ContractJudge
 from kernelwright.referee import ContractTarget
 from kernelwright.referee import Status
 from kernelwright.referee import Verdict
+from kernelwright.referee._gates import WelchGate
+from kernelwright.referee.contract import _confirm
 from kernelwright.referee.contract import _judge
 
+#: Calls that take a while without using a processor: rounds of few calls are soon made.
 PLAIN = """
+import time
 import torch
 def get_inputs():
-    return [torch.randn(128, 512)]
+    return [torch.randn(4, 8)]
 def get_reference_output(x):
-    return torch.softmax(x, -1)
+    time.sleep(0.002)
+    return x * 2
 """
 #: What a call takes changes every 20 ms by a factor of ten, up or down.
 FITFUL = """
@@ -37,10 +42,9 @@ KERNELS = """
 import random, time
 import torch
 
-def thrice(x):
-    for _ in range(3):
-        out = torch.softmax(x, -1)
-    return out
+def slow(x):
+    time.sleep(0.005)
+    return x * 2
 
 def fitful(x):
     time.sleep(random.Random(int(time.monotonic() * 50)).choice((0.0005, 0.005)))
@@ -66,12 +70,16 @@ def bench(tmp_path: Path, template: Template, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.serial
-def test_the_older_gate_gets_the_calls_that_it_asks_for_and_decides(bench: Bench) -> None:
-    verdict = bench(PLAIN, "thrice", gate="welch", budget_s=20.0, processes=1)
+def test_the_older_gate_gets_the_calls_that_it_asks_for_and_decides(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss that is clear after one process gets a second one, because the first has half the trials."""
+    monkeypatch.setattr(_confirm, "_WELCH", WelchGate(trials=24))
+    verdict = bench(PLAIN, "slow", gate="welch", budget_s=20.0, processes=2)
     assert verdict.status is Status.PASSED, verdict.reason
     (contest,) = verdict.contests
     assert contest.comparison is Comparison.SLOWER
-    assert contest.blocks >= 100
+    assert (contest.conditions["processes"], contest.blocks) == (2, 24)
     gate = contest.conditions["gate"]
     assert gate["name"] == "welch"
     assert any(text.startswith("mean ") for text in gate["not_held"]), "a loss says why it is no win"
