@@ -66,7 +66,7 @@ def floods(x):
         os.write(1, b"y" * 65536)
 """
 #: One that keeps a processor busy is waited for a minute; that is not waited for here.
-SHORT = Patience(silent_s=1.0, total_s=2.0)
+SHORT = Patience(silent_s=2.0, total_s=3.0)
 ATTACKS = {
     "crash": (Status.CRASHED, "ended by SIGSEGV", None),
     "exits": (Status.CRASHED, "ended its process itself with exit code 0", None),
@@ -74,7 +74,7 @@ ATTACKS = {
     "forks": (Status.CRASHED, "Resource temporarily unavailable", None),
     "balloons": (Status.OUT_OF_MEMORY, "ran out of memory", None),
     "stops": (Status.HUNG, "its process was stopped by a signal", None),
-    "spins": (Status.HUNG, "had not answered after 2 s", SHORT),
+    "spins": (Status.HUNG, "had not answered after 3 s", SHORT),
     "floods": (Status.HUNG, "it flooded its standard output ('yyyy", SHORT),
 }
 Check = Callable[[str, Patience | None], Verdict]
