@@ -2,7 +2,6 @@
 
 baseline: softmax
 race: yes
-mode: cold
 """
 
 import mmap
