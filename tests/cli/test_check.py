@@ -154,7 +154,8 @@ def test_the_object_of_one_contest(monkeypatch: pytest.MonkeyPatch, folder: Path
     assert document["times"]["candidate"]["median_ns"] == 2000.0
     assert document["times"]["baseline"]["median_ns"] == 3000.0
     assert document["evidence"]["guards"]["network"] == "the kernel has no network namespaces"
-    assert "rows" not in document
+    (row,) = document["rows"]
+    assert row["conditions"] == contest().conditions, "what the machine did meanwhile comes with the number"
 
 
 def test_several_contests_are_rows_under_a_headline(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -205,7 +206,8 @@ def test_what_was_asked_reaches_the_judge(monkeypatch: pytest.MonkeyPatch, folde
         "atol": 1e-3,
         "rtol": 1e-2,
     }
-    assert judge.options == {"seed": 9, "threads": 1, "budget_s": 20.0}
+    asked = {"seed": 9, "threads": 1, "budget_s": 20.0, "saying": "checking and racing"}
+    assert judge.options == asked
     assert judge.asked == [("bench", ["cold"], {"budget_s": 20.0, "processes": 5, "gate": "welch"})]
 
 
@@ -213,7 +215,7 @@ def test_defaults(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     judge = judging(monkeypatch, passed())
     assert run("check", "baseline.py", "--op", "my_kernel.rms_norm").exit_code == 0
     assert (judge.asked, judge.fields["package"]) == (["check"], "my_kernel")
-    assert judge.options == {"seed": None, "threads": None, "budget_s": 60.0}
+    assert judge.options == {"seed": None, "threads": None, "budget_s": 60.0, "saying": "checking"}
     run("bench", "baseline.py", *KERNEL)
     assert judge.asked[1] == ("bench", ["warm"], {"budget_s": 60.0, "processes": 3, "gate": "bootstrap"})
 

@@ -27,22 +27,21 @@ def bench_contract(
     from kernelwright.cli._contract import contract_title
     from kernelwright.cli._judged import summary
     from kernelwright.cli._time import parse_seconds
-    from kernelwright.cli._verdict_view import make_console
-    from kernelwright.cli._verdict_view import show_verdict
-
     for mode in modes:
         if mode not in _MODES:
             raise UnknownNameError("mode", mode, (*_MODES, "both"))
     if gate is not None and gate not in _GATES:
         raise UnknownNameError("gate", gate, _GATES)
     seconds = parse_seconds(budget)
-    with (
-        make_console(stderr=True).status("checking and racing"),
-        contract_judge(fields, seed=seed, threads=threads, budget_s=seconds) as judge,
-    ):
+    with contract_judge(
+        fields, seed=seed, threads=threads, budget_s=seconds, saying="checking and racing"
+    ) as judge:
         verdict = judge.bench(modes, budget_s=seconds, processes=processes, gate=gate or "bootstrap")
     document = summary(verdict)
     if not quiet:
+        from kernelwright.cli._verdict_view import make_console
+        from kernelwright.cli._verdict_view import show_verdict
+
         show_verdict(make_console(), contract_title(fields), verdict)
     passed = verdict.status == "passed" and document["comparison"] != "slower"
     return document, passed

@@ -74,18 +74,16 @@ def _check_contract(
     from kernelwright.cli._judged import print_json
     from kernelwright.cli._judged import summary
     from kernelwright.cli._time import parse_seconds
-    from kernelwright.cli._verdict_view import make_console
-    from kernelwright.cli._verdict_view import show_verdict
 
     seconds = parse_seconds(budget)
-    with (
-        make_console(stderr=True).status("checking"),
-        contract_judge(fields, seed=seed, threads=threads, budget_s=seconds) as judge,
-    ):
+    with contract_judge(fields, seed=seed, threads=threads, budget_s=seconds, saying="checking") as judge:
         verdict = judge.check()
     if as_json:
         print_json(summary(verdict))
     else:
+        from kernelwright.cli._verdict_view import make_console
+        from kernelwright.cli._verdict_view import show_verdict
+
         show_verdict(make_console(), contract_title(fields), verdict)
     return bool(verdict.status == "passed")
 

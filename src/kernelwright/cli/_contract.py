@@ -14,15 +14,19 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def contract_judge(
-    fields: dict[str, Any], *, seed: int | None, threads: int | None, budget_s: float
+    fields: dict[str, Any], *, seed: int | None, threads: int | None, budget_s: float, saying: str
 ) -> Iterator[ContractJudge]:
-    """The judge of a target as `_target.contract_fields` gives it.
+    """The judge of a target as `_target.contract_fields` gives it; `saying` is what it is doing meanwhile.
 
-    The process that performers are forked from imports torch while this one does.
+    The process that performers are forked from is started first: it imports torch while this one does.
     """
     from kernelwright.process import Template
 
-    with Template(["torch"]) as template:
+    with contextlib.ExitStack() as stack:
+        template = stack.enter_context(Template(["torch"]))
+        from kernelwright.cli._verdict_view import make_console
+
+        stack.enter_context(make_console(stderr=True).status(saying))
         from kernelwright.referee import ContractJudge
         from kernelwright.referee import ContractTarget
 

@@ -73,14 +73,14 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def summary(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as the top of the object; with more than one contest, those are its `rows`."""
+    """A verdict as the top of the object; each contest, with its conditions, is one of its `rows`."""
     found: dict[str, Any] = {
         "status": verdict.status.value,
         "reason": verdict.reason,
         **headline(verdict.contests),
         "evidence": verdict.evidence,
     }
-    if len(verdict.contests) > 1:
+    if verdict.contests:
         found["rows"] = [contest_row(contest) for contest in verdict.contests]
     return found
 

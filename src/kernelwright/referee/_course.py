@@ -13,7 +13,6 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-import psutil
 
 from kernelwright import machine
 from kernelwright.referee import _layout as layout
@@ -208,4 +207,6 @@ def arena_limit(threads: int, contestants: int) -> int:
     never take above a quarter of the free memory.
     """
     wanted = _ARENA * max(1, threads // 4)
+    import psutil  # a twentieth of a second, which a check of Python code need not spend
+
     return int(min(wanted, psutil.virtual_memory().available // (4 * contestants)))

@@ -152,6 +152,17 @@ def _across_processes(
     return _widest(centre, p, count, _percentiles(medians, level), (mean - reach, mean + reach))
 
 
+def foreseen(ratios: ArrayLike, *, more: int, level: float = 0.95) -> Estimate:
+    """What `estimate` would say, about, after `more` processes that scatter as those did whose median ratios
+    `ratios` holds, two at least: Student's interval with as many values more."""
+    logs = np.log(np.asarray(ratios, dtype=np.float64))
+    count = logs.size + more
+    mean, error = float(logs.mean()), float(logs.std(ddof=1)) / math.sqrt(count)
+    reach = _student_quantile(0.5 + level / 2.0, count - 1) * error
+    p = _student_p(mean, error, count - 1)
+    return _widest(mean, p, count, (mean - reach, mean + reach))
+
+
 def judge(found: Estimate, *, minimum_effect: float = 0.01, same_margin: float | None = None) -> Comparison:
     """What an estimate says, in this order.
 

@@ -13,6 +13,7 @@ from kernelwright.referee.contract._block_plan import BlockPlan
 from kernelwright.referee.contract._block_plan import FEWEST_SLOTS
 from kernelwright.referee.contract._block_plan import MOST_SLOTS
 from kernelwright.referee.contract._block_plan import plan_block
+from kernelwright.referee.contract._block_plan import shorter
 
 MIB = 1 << 20
 
@@ -61,6 +62,15 @@ def test_a_block_is_shorter_where_memory_does_not_allow_more_sets() -> None:
     found = plan(100_000, 64 * MIB, mode=Mode.COLD)
     assert found.slots == 8
     assert found.calls == 6
+
+
+def test_a_block_that_is_longer_than_needed_loses_calls_and_nothing_else() -> None:
+    found = plan(20_000, 16 << 10)
+    half = shorter(found, 0.5)
+    assert half.calls == pytest.approx(0.55 * found.calls, abs=1)
+    assert (half.lead, half.slots, half.distinct) == (found.lead, found.slots, found.distinct)
+    assert shorter(found, 3.0) == found, "none gets longer"
+    assert shorter(found, 1e-9).calls == 1
 
 
 def test_a_long_call_is_alone_in_its_block() -> None:

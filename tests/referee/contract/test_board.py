@@ -47,6 +47,38 @@ def test_a_tensor_that_was_put_is_held_unharmed(board: Board, name: str, guard: 
     assert board.tensor(node).storage_offset() == (0 if name == "empty" else 3)
 
 
+@pytest.mark.parametrize("name", TENSORS)
+def test_another_place_is_like_the_first(board: Board, name: str) -> None:
+    first = board.put(TENSORS[name], offset=3)
+    node = board.another(first)
+    assert node["at"] >= first["at"] + first["nbytes"]
+    board.rewrite(node, TENSORS[name])
+    assert board.holds(node, TENSORS[name])
+    assert board.harm(node) == board.harm(first) == ""
+    assert {**node, "at": 0, "lo": 0} == {**first, "at": 0, "lo": 0}
+    if node["nbytes"]:
+        board.tensor(
+            {
+                **node,
+                "dtype": "uint8",
+                "shape": [1],
+                "strides": [1],
+                "at": node["lo"] - 1,
+                "lo": node["lo"] - 1,
+                "nbytes": 1,
+            }
+        )[0] = 0
+        assert "before it" in board.harm(node)
+
+
+def test_memory_can_be_had_at_once(board: Board) -> None:
+    mark = board.mark()
+    node = board.put(torch.zeros(1 << 16))
+    board.populate(mark)
+    assert board.holds(node, torch.zeros(1 << 16))
+    assert board.harm(node) == ""
+
+
 def test_one_changed_bit_is_seen(board: Board) -> None:
     tensor = torch.tensor([0.0, float("nan"), 1.0])
     node = board.put(tensor)

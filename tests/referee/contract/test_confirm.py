@@ -30,6 +30,7 @@ from kernelwright.referee.contract._confirm import Contenders
 from kernelwright.referee.contract._confirm import contest
 from kernelwright.referee.contract._race import Found
 from kernelwright.referee.contract._race import Ground
+from kernelwright.referee.contract._race import Paces
 from kernelwright.referee.contract._race import PairFacts
 from kernelwright.referee.contract._rounds import Plan
 from kernelwright.referee.contract._rounds import Series
@@ -73,11 +74,14 @@ class Script:
         self.ratios, self.noise, self.bias, self.rounds = ratios, noise, bias, rounds
         self.start_s = start_s
         self.grounds: list[Ground] = []
+        self.known: list[Paces | None] = []
         self.plans: list[Plan] = []
         self.base_ns = 1e6
 
-    def __call__(self, ground: Ground, draws: Any, seed: int) -> Script:
+    def __call__(self, ground: Ground, draws: Any, seed: int, *, paces: Paces | None) -> Script:
         self.grounds.append(ground)
+        self.known.append(paces)
+        self.paces = Paces((1e6, 1e6), float(len(self.known)))
         self.facts = PairFacts(started_s=self.start_s, warmups=60, clock={"caches": "as they were"})
         return self
 
@@ -141,9 +145,15 @@ def test_a_contest_says_who_was_compared_and_how(play: Play) -> None:
 
 
 def test_processes_that_disagree_leave_it_open_and_more_are_run(play: Play) -> None:
-    found = play(Script(0.95, 1.0, 1.1, 0.95, 1.05))
+    found = play(Script(1.04, 1.07, 1.12, 1.02, 0.8))
     assert found.comparison is Comparison.AMBIGUOUS
     assert found.conditions["processes"] == 5
+
+
+def test_what_one_pair_found_out_the_next_one_knows(play: Play) -> None:
+    script = Script(1.5)
+    play(script)
+    assert [known and known.overhead_ns for known in script.known] == [None, 1.0, 2.0]
 
 
 def test_clearly_slower_takes_one_process(play: Play) -> None:

@@ -266,6 +266,31 @@ def test_a_call_comes_with_its_expectation(reference: Callable[..., Reference], 
     assert torch.equal(again.tensors[0], made.tensors[0])
 
 
+def test_a_call_that_was_made_ahead_is_the_same_call(reference: Callable[..., Reference]) -> None:
+    one = reference(NORM)
+    one.describe("default", (1, 2))
+    plain = one.make(call())
+    one.make_ahead(call())
+    assert isinstance(plain, Made)
+    answer = one.answer("default", plain.arguments, [plain.tensors[0] * 2, plain.tensors[1]])
+    assert isinstance(answer, Made), "asked in between, and answered"
+    made = one.make(call())
+    assert isinstance(made, Made)
+    assert torch.equal(made.tensors[0], plain.tensors[0])
+    one.make_ahead(call())
+    other = one.make(call({"kind": "lead", "rows": 7, "group": [0], "seed": 1}))
+    assert isinstance(other, Made), "what was made ahead is not what was asked for"
+    assert other.tensors[0].shape[0] == 7
+
+
+def test_a_refusal_made_ahead_is_a_refusal(reference: Callable[..., Reference]) -> None:
+    one = reference(SUM.replace("x.sum(-1)", "x.view(6, 40).sum(-1)"))
+    one.describe("default", (1, 2))
+    lead = call({"kind": "lead", "rows": 7, "group": [0], "seed": 1})
+    one.make_ahead(lead)
+    assert isinstance(one.make(lead), Refusal)
+
+
 def test_given_arguments_are_answered(reference: Callable[..., Reference]) -> None:
     one = reference(NORM)
     one.describe("default", (1, 2))

@@ -106,11 +106,18 @@ class TestProcesses:
     def test_more_follow_where_they_have_not_decided_but_not_without_end(self) -> None:
         series = Series()
         for process in range(3):
-            rounds(20, (0.97, 1.0, 1.1)[process], noise=0.01, process=process, series=series)
+            rounds(20, (1.05, 1.08, 1.14)[process], noise=0.01, process=process, series=series)
         assert next_process(series, RULE, 3) is None
         for process in range(3, 3 + MORE_PROCESSES):
-            rounds(20, 1.0 + 0.05 * (process % 2), noise=0.01, process=process, series=series)
+            rounds(20, 0.9 + 0.2 * (process % 2), noise=0.01, process=process, series=series)
         assert next_process(series, RULE, 3) == f"{3 + MORE_PROCESSES} processes ran"
+
+    @pytest.mark.parametrize("ratios", [(0.97, 1.0, 1.1), (0.98, 1.0, 1.02)])
+    def test_none_follow_that_could_not_decide(self, ratios: tuple[float, ...]) -> None:
+        series = Series()
+        for process, ratio in enumerate(ratios):
+            rounds(20, ratio, noise=0.001, process=process, series=series)
+        assert next_process(series, RULE, 3) == "3 processes ran, and 2 more would not decide"
 
     def test_who_asks_for_one_gets_one(self) -> None:
         assert next_process(rounds(20, 1.0, noise=0.2), RULE, 1) == "1 processes ran"
@@ -129,13 +136,14 @@ class TestPlan:
     def test_slow_loading_means_fewer_processes_and_it_is_said(self) -> None:
         plan = self.plan(start_s=25.0)
         assert (plan.processes, plan.twice) == (2, True)
-        assert plan.said == "2 of 3 processes: starting takes 25 s and a round 0.045 s"
+        assert plan.said == "2 of 3 processes: starting takes 25 s and a round 0.06 s"
 
     def test_slow_calls_give_up_the_second_block_before_rounds(self) -> None:
         plan = self.plan(baseline_s=4.0, candidate_s=4.0)
         assert (plan.processes, plan.twice, plan.rounds) == (1, False, 7)
-        assert "no second block" in plan.said
-        assert "7 rounds only" in plan.said
+        assert "no second block of each" in plan.said
+        assert "rounds only" not in plan.said
+        assert "4 rounds only" in self.plan(baseline_s=7.0, candidate_s=7.0).said
 
     def test_there_is_one_round_whatever_happens(self) -> None:
         assert self.plan(baseline_s=300.0).rounds == 1

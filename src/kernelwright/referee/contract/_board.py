@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -26,6 +27,7 @@ LOG_BYTES = 64 * 1024
 """The first bytes of a board are where a child notes what it may not live to say."""
 
 _ALIGN = 64
+_MADV_POPULATE_WRITE = 23
 #: From here on, released memory is given back to the system.
 _TRIM_BYTES = 16 << 20
 
@@ -55,6 +57,7 @@ class Board:
         )
         self._mapping = mmap.mmap(self.descriptor, size)
         self._bytes = torch.frombuffer(self._mapping, dtype=torch.uint8)
+        self._raw = self._bytes.numpy()
         self._top = LOG_BYTES
         self._places: dict[int, _Place] = {}
 
@@ -70,7 +73,14 @@ class Board:
         self._places = {lo: place for lo, place in self._places.items() if place.high <= mark}
         self._top = mark
 
-    def put(self, tensor: Tensor, *, grad: bool = False, guard: Guard | None = None, offset: int = 0) -> Node:
+    def put(
+        self,
+        tensor: Tensor,
+        *,
+        grad: bool = False,
+        guard: Guard | None = None,
+        offset: int = 0,
+    ) -> Node:
         """Copy a tensor to a new place, with its shape and strides (expanded ones stay expanded).
 
         `grad`: the child sees it as a leaf that requires a gradient. `guard`: the page right before or after
@@ -96,6 +106,16 @@ class Board:
         self._top = high + (PAGE if guard == "after" else 0)
         self.rewrite(node, tensor)
         return node
+
+    def another(self, node: Node) -> Node:
+        """One more place like that of `node`, with its fences and whatever else; the contents come later."""
+        lead = node["at"] - node["lo"]
+        low, lo = self._place(lead + node["nbytes"], None)
+        place = _Place(low, lo + lead + node["nbytes"] + FENCE)
+        copy = {**node, "lo": lo, "at": lo + lead}
+        self._places[lo], self._top = place, place.high
+        self._fence(copy, place, gaps=False)
+        return copy
 
     def put_tree(self, value: Any, **options: Any) -> Node:
         """Copy a value of tensors, tuples, lists, dicts and scalars; `options` as for `put`."""
@@ -129,17 +149,26 @@ class Board:
         """New contents, same place; fences and gaps are restored too."""
         place = self._places[node["lo"]]
         if not node["nbytes"]:
-            self._bytes[place.low : place.high] = PATTERN
+            self._fence(node, place, gaps=True)
             return
         # Elements that share memory are equal, so the order in which they are written does not matter.
         target = _distinct(self.tensor(node), node["strides"])
         source = _distinct(tensor.detach(), node["strides"])
-        if target.nbytes < node["nbytes"]:  # it has gaps
-            self._bytes[place.low : place.high] = PATTERN
-        else:
-            self._bytes[place.low : node["at"]] = PATTERN
-            self._bytes[node["at"] + node["nbytes"] : place.high] = PATTERN
+        self._fence(node, place, gaps=target.nbytes < node["nbytes"])
         _bits(target).copy_(_bits(source))
+
+    def _fence(self, node: Node, place: _Place, *, gaps: bool) -> None:
+        if gaps:
+            self._raw[place.low : place.high] = PATTERN
+        else:
+            self._raw[place.low : node["at"]] = PATTERN
+            self._raw[node["at"] + node["nbytes"] : place.high] = PATTERN
+
+    def populate(self, mark: int) -> None:
+        """Have the memory of all places since `mark`, at once instead of page by page as it is touched."""
+        first = mark // PAGE * PAGE
+        with contextlib.suppress(OSError, ValueError):  # an older kernel, where it comes page by page
+            self._mapping.madvise(_MADV_POPULATE_WRITE, first, _up(self._top, PAGE) - first)
 
     def holds(self, node: Node, tensor: Tensor) -> bool:
         """Whether the place holds the bits of `tensor` (same shape and dtype), NaN bits included."""

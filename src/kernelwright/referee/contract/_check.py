@@ -136,7 +136,8 @@ class CheckRun:
                 missing += case.must
                 continue
             started = self._clock()
-            fault = self.one(case, facts[case.workload])
+            following = calls[index + 1] if index + 1 < len(calls) else None
+            fault = self.one(case, facts[case.workload], following)
             took = (self._clock() - started) / max(1.0, case.rows)
             self._pace[case.workload] = max(took, 0.7 * self._pace.get(case.workload, 0.0))
             if fault is not None:
@@ -162,9 +163,11 @@ class CheckRun:
     def _estimate(self, case: CaseCall) -> float:
         return self._pace.get(case.workload, 0.0) * max(_LEAST_ROWS, case.rows)
 
-    def one(self, case: CaseCall, facts: WorkloadFacts) -> Fault | None:
-        """Make and judge one call."""
+    def one(self, case: CaseCall, facts: WorkloadFacts, following: CaseCall | None = None) -> Fault | None:
+        """Make and judge one call; meanwhile the reference makes the one that follows."""
         made = self._made(case)
+        if following is not None:
+            self._make_ahead(following)
         if isinstance(made, Refusal):
             if not case.call["steps"]:
                 raise UsageError(
@@ -191,6 +194,12 @@ class CheckRun:
         if case.kind is Kind.AGAIN and case.workload in self._known:
             return self._known[case.workload][1]
         return self._reference.make(case.call, rows=case.rows, strict_tolerances=case.users_own)
+
+    def _make_ahead(self, case: CaseCall) -> None:
+        """Let the reference begin with a case, if it is sure to be judged."""
+        again = case.kind is Kind.AGAIN and case.workload in self._known
+        if not again and self._clock() + 2 * self._estimate(case) < self._deadline:
+            self._reference.make_ahead(case.call, rows=case.rows, strict_tolerances=case.users_own)
 
     def _put(self, case: CaseCall, made: Made) -> tuple[_Place, int | None]:
         """The arguments in the performer's board; a mark to release them, if nobody needs them later."""

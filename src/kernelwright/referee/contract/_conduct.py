@@ -61,6 +61,7 @@ class Conduct:
     processes were quiet. `restless`: how often they were not within the grace they were given. `seen`: each
     block on the judge's clock and on its own, messages taken off. `shares`: processor time over time of each
     block; for work that waits for nothing, less than one for each thread means that others were let run.
+    `call_ns`: what a call took in each block.
     """
 
     windows: list[Window] = field(default_factory=list)
@@ -69,6 +70,7 @@ class Conduct:
     restless: int = 0
     seen: list[Seen] = field(default_factory=list)
     shares: list[float] = field(default_factory=list)
+    call_ns: list[float] = field(default_factory=list)
 
     def facts(self) -> dict[str, float | int | None]:
         """Medians, for the conditions of a contest; milliseconds."""

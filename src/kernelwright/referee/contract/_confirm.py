@@ -46,6 +46,7 @@ from kernelwright.referee.contract._flush import Flusher
 from kernelwright.referee.contract._flush import native_flush
 from kernelwright.referee.contract._race import Found
 from kernelwright.referee.contract._race import Ground
+from kernelwright.referee.contract._race import Paces
 from kernelwright.referee.contract._race import Pair
 from kernelwright.referee.contract._reference import Made
 from kernelwright.referee.contract._reference import Reference
@@ -140,6 +141,7 @@ class _Run:
         self._clock: dict[str, Any] = {}
         self._plan: Plan | None = None
         self._ended = ""
+        self._paces: Paces | None = None
         self._look_s = min(facts.seconds, _SLOW_S)
         flusher = Flusher(native_flush()) if mode is Mode.COLD else None
         self._ground = Ground(
@@ -164,7 +166,8 @@ class _Run:
             number = len(self._pairs)
             if number and self._facts.seconds < _QUICK_S:
                 self._draws = self._draw()
-            with Pair(self._ground, self._draws, self._random.getrandbits(48)) as pair:
+            seed = self._random.getrandbits(48)
+            with Pair(self._ground, self._draws, seed, paces=self._paces) as pair:
                 baseline_s, candidate_s = pair.start()
                 plan = plan_processes(
                     wanted=max(1, planned - number),
@@ -176,13 +179,14 @@ class _Run:
                     left_s=deadline - time.monotonic() + pair.facts.started_s,
                 )
                 pair.run(self._series, number, plan, budget_s=budget_s / processes)
+                self._paces = pair.paces
             self._pairs.append(pair.facts.as_dict())
             self._clock = pair.facts.clock or {}
             if plan.said:
                 planned = min(planned, number + plan.processes)
             self._plan = plan if plan.said or self._plan is None else self._plan
             ended = next_process(self._series, self._rule, planned)
-            another = pair.facts.started_s + plan.rounds * (2 * baseline_s + candidate_s)
+            another = pair.facts.started_s + plan.rounds * 2 * (baseline_s + candidate_s)
             if ended is None and time.monotonic() + min(another, budget_s) > deadline:
                 ended = "there is no time for another process"
             if ended is not None:

@@ -94,6 +94,7 @@ class Handle:
         self._sandbox = sandbox
         self._cwd = cwd
         self._child: Child | None = None
+        self._asked = "", ""
         self._channel_act: Act | None = None
         self._closed = False
 
@@ -112,20 +113,33 @@ class Handle:
         self, op: str, *, within_s: float | None = None, idle_s: float | None = None, **fields: Any
     ) -> tuple[dict[str, Any], int]:
         """As `ask`; also the nanoseconds between sending and having the answer."""
+        begin = self._post(op, fields)
+        answer = self._take(within_s, idle_s)
+        return answer, time.perf_counter_ns() - begin
+
+    def _post(self, op: str, fields: Mapping[str, Any]) -> int:
+        """Send one message, to be answered later; when it was sent, on the clock of `perf_counter_ns`."""
         child = self._started()
         self._nothing_unasked(child)
-        number = secrets.token_hex(8)
-        message = {"op": op, "id": number, **fields}
-        limit = self.deadlines.call_s if within_s is None else within_s
+        self._asked = op, secrets.token_hex(8)
+        message = {"op": op, "id": self._asked[1], **fields}
+        begin = time.perf_counter_ns()
         try:
-            begin = time.perf_counter_ns()
             child.send(message)
-            answer = self._await(child, limit, idle_s)
-            took = time.perf_counter_ns() - begin
         except ChildEnded as error:
             self._died(error.outcome)
         except ChildTimeout:
             self._hung(f"{self.who} did not read the judge's message for ten seconds")
+        return begin
+
+    def _take(self, within_s: float | None, idle_s: float | None) -> dict[str, Any]:
+        """Wait for the answer to what was sent last; raises as `ask`."""
+        op, number = self._asked
+        limit = self.deadlines.call_s if within_s is None else within_s
+        try:
+            answer = self._await(self._started(), limit, idle_s)
+        except ChildEnded as error:
+            self._died(error.outcome)
         except ChildGarbled as error:
             self._wrote_channel(str(error))
         if answer.get("id") != number:
@@ -136,7 +150,7 @@ class Handle:
             raise PerformerFailure(
                 Status.CRASHED, f"{self.who} gave an answer that is too long to be sent", alive=True
             )
-        return answer, took
+        return answer
 
     def cpu_ns(self) -> int:
         """Processor time of all its processes so far, seen from outside."""

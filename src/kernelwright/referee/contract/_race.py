@@ -9,30 +9,35 @@ import math
 import random
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from typing import NoReturn
 
-import psutil
+from torch import Tensor
 
 from kernelwright import machine
 from kernelwright.referee._child import RefereeError
 from kernelwright.referee._verdict import Mode
 from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Verdict
+from kernelwright.referee.contract import _tree as tree
 from kernelwright.referee.contract._batch_clock import AGAIN
 from kernelwright.referee.contract._batch_clock import BASELINE
 from kernelwright.referee.contract._batch_clock import BatchClock
 from kernelwright.referee.contract._batch_clock import BlockFailed
 from kernelwright.referee.contract._batch_clock import CANDIDATE
+from kernelwright.referee.contract._batch_clock import CANDIDATE_AGAIN
 from kernelwright.referee.contract._batch_clock import GRACE_S
 from kernelwright.referee.contract._batch_clock import Side
 from kernelwright.referee.contract._block_plan import FEWEST_SLOTS
 from kernelwright.referee.contract._block_plan import plan_block
+from kernelwright.referee.contract._block_plan import shorter
 from kernelwright.referee.contract._conduct import accusation
 from kernelwright.referee.contract._conduct import Conduct
 from kernelwright.referee.contract._diagnosis import Fault
@@ -43,10 +48,12 @@ from kernelwright.referee.contract._looks import output_fault
 from kernelwright.referee.contract._reference import Made
 from kernelwright.referee.contract._reference import Reference
 from kernelwright.referee.contract._reference import WorkloadFacts
+from kernelwright.referee.contract._rounds import BLOCK_NS
 from kernelwright.referee.contract._rounds import Plan
 from kernelwright.referee.contract._rounds import Rule
 from kernelwright.referee.contract._rounds import Series
 from kernelwright.referee.contract._rounds import stop_process
+from kernelwright.referee.contract._slots import Draw
 from kernelwright.referee.contract._slots import nodes_of
 from kernelwright.referee.contract._slots import put
 from kernelwright.referee.contract._slots import Slots
@@ -69,6 +76,8 @@ _OVERHEAD_REST_S = 0.004
 _FEW_TRIES, _TRIES = 5, 8
 _ROUGH_NS = 2_000_000
 _ROUGH_CALLS = 256
+#: Two whose calls take as long within this factor have blocks of the same size.
+_ALIKE = 1.25
 _LAST_LOOKS = 3
 
 
@@ -132,14 +141,29 @@ class PairFacts:
         }
 
 
-class Pair:
-    """A baseline and a candidate in fresh processes. A context manager: both are dead when it is left."""
+@dataclass(frozen=True)
+class Paces:
+    """What a pair of processes found out that holds for the next one: how long calls take, the baseline's and
+    the candidate's, and what a block's messages take."""
 
-    def __init__(self, ground: Ground, draws: Sequence[Made], seed: int) -> None:
+    call_ns: tuple[float, float]
+    overhead_ns: float
+
+
+class Pair:
+    """A baseline and a candidate in fresh processes. A context manager: both are dead when it is left.
+
+    `paces` is what an earlier pair found out; None: this one finds out.
+    """
+
+    def __init__(
+        self, ground: Ground, draws: Sequence[Made], seed: int, *, paces: Paces | None = None
+    ) -> None:
         self._ground = ground
         self._draws = draws
         self._random = random.Random(seed)
         self._performers: list[Performer] = []
+        self._known = paces
         self.facts = PairFacts()
 
     def __enter__(self) -> Pair:
@@ -156,18 +180,15 @@ class Pair:
         """
         began = time.monotonic()
         ground = self._ground
-        self.baseline = self._open(ground.open_baseline)
-        self.candidate = self._open(ground.open_candidate)
-        self._first_call()
-        for performer in (self.baseline, self.candidate):
+        with ThreadPoolExecutor(2) as side_by_side:
+            opened = side_by_side.map(self._open, (ground.open_baseline, ground.open_candidate))
+            self.baseline, self.candidate = opened
+            self._first_call()
             # What a first call sets in motion (pools of compilers, say) may take a while to come to rest.
-            performer.settled(grace_s=_SETTLE_S, watch_s=_SETTLE_LOOK_S)
+            list(side_by_side.map(_settle, (self.baseline, self.candidate)))
+        base, cand = self._sides = self._plan_sides()
         with self._blaming(self.baseline):
-            base = self._side("baseline", self.baseline)
-            overhead = self._overhead_ns()
-        with self._blaming(self.candidate):
-            cand = self._side("candidate", self.candidate)
-        self._sides = [base, cand]
+            self._overhead = self._known.overhead_ns if self._known else self._overhead_ns()
         self._looks = Looks(
             ground.reference,
             ground.facts.name,
@@ -185,7 +206,7 @@ class Pair:
             base,
             cand,
             mode=ground.mode,
-            overhead_ns=overhead,
+            overhead_ns=self._overhead,
             seed=self._random.getrandbits(48),
             mutates=ground.mutates,
             flusher=ground.flusher,
@@ -197,6 +218,12 @@ class Pair:
             base.plan.calls * base.call_ns * 1e-9 + _between(base),
             cand.plan.calls * cand.call_ns * 1e-9 + _between(cand),
         )
+
+    @property
+    def paces(self) -> Paces:
+        """What the blocks so far took."""
+        base, cand = self._sides
+        return Paces((base.usual_ns, cand.usual_ns), self._overhead)
 
     def _overhead_ns(self) -> float:
         """What a block's messages take the baseline's process, woken from sleep as it is for a block."""
@@ -226,7 +253,8 @@ class Pair:
             min(self._ground.rule.most, plan.rounds),
             self._ground.rule.warmups,
         )
-        active = [BASELINE, CANDIDATE, AGAIN] if plan.twice else [BASELINE, CANDIDATE]
+        once = [BASELINE, CANDIDATE]
+        active = [*once, AGAIN, CANDIDATE_AGAIN] if plan.twice else once
         self._warm_up(rule.warmups)
         began = time.monotonic()
         looking_s = 0.0
@@ -235,7 +263,10 @@ class Pair:
                 self._random.random() < _LOOKED and looking_s < _LOOK_SHARE * (time.monotonic() - began + 0.1)
             )
             row = self._round(active)
-            series.add(process, row[BASELINE], row[CANDIDATE], row[AGAIN])
+            candidate_ns = row[CANDIDATE]
+            if plan.twice:
+                candidate_ns = math.sqrt(candidate_ns * row[CANDIDATE_AGAIN])
+            series.add(process, row[BASELINE], candidate_ns, row[AGAIN])
             self.facts.rounds += 1
             looked = time.monotonic()
             self._judge()
@@ -253,12 +284,16 @@ class Pair:
         while not self.facts.warmups or self.facts.warmups < calls:
             self._round([BASELINE, CANDIDATE])
             self.facts.warmups += min(side.plan.calls + side.plan.lead for side in self._sides)
+        least_ns = min(side.plan.calls * side.usual_ns for side in self._sides)
+        for side in self._sides:
+            # What it was planned by was rough, and a block that is longer than needed is time lost.
+            side.plan = shorter(side.plan, BLOCK_NS / least_ns)
 
     def _round(self, active: Sequence[int]) -> list[float]:
         try:
             row = self._clock.round(active).ns[0]
         except BlockFailed as failed:
-            self._blame(failed.failure, candidate=failed.contestant == CANDIDATE)
+            self._blame(failed.failure, candidate=failed.contestant in (CANDIDATE, CANDIDATE_AGAIN))
         return [float(one) for one in row]
 
     def _last_look(self) -> None:
@@ -332,27 +367,37 @@ class Pair:
             self.facts.first_call_s = time.monotonic() - began
             performer.board.release(mark)
 
-    def _side(self, name: str, performer: Performer) -> Side:
-        """Find out how long calls take, then make the sets of arguments that the blocks need."""
+    def _plan_sides(self) -> list[Side]:
+        """Find out how long calls take, then make the sets of arguments that the blocks need.
+
+        Two that take about as long get blocks of the same size: what a block finds in the caches hangs on it.
+        """
+        both = (self.baseline, self.candidate)
+        rough = [*self._known.call_ns] if self._known else []
+        for performer in () if self._known else both:
+            with self._blaming(performer):
+                rough.append(self._rough(performer))
+        if max(rough) < _ALIKE * min(rough):
+            rough = [math.sqrt(math.prod(rough))] * 2
+        sides = []
+        for name, performer, call_ns in zip(("baseline", "candidate"), both, rough, strict=True):
+            with self._blaming(performer):
+                sides.append(self._side(name, performer, call_ns))
+        return sides
+
+    def _side(self, name: str, performer: Performer, call_ns: float) -> Side:
         ground = self._ground
-        draws = [(made.arguments, made.tensors) for made in self._draws]
-        mark = performer.board.mark()
-        few = Slots(performer.board, draws, FEWEST_SLOTS, seed=0, single=False)
-        performer.arrange([(arguments, {}) for arguments in few.arguments], threads=ground.threads)
-        call_ns = self._rough(performer, few)
-        performer.drop()
-        performer.board.release(mark)
         plan = plan_block(
             call_ns,
-            few.nbytes,
+            sum(_set_bytes(tensor) for tensor in self._draws[0].tensors),
             mode=ground.mode,
             once=ground.mutates,
-            room_bytes=int(min(_ROOM_BYTES, _ROOM_SHARE * psutil.virtual_memory().available)),
+            room_bytes=_room_bytes(),
             near_bytes=_near_bytes(),
         )
         slots = Slots(
             performer.board,
-            draws,
+            self._drawn(),
             plan.slots,
             seed=self._random.getrandbits(48),
             single=ground.single and not ground.mutates,
@@ -360,13 +405,20 @@ class Pair:
         performer.arrange([(arguments, {}) for arguments in slots.arguments], threads=ground.threads)
         return Side(name, performer, slots, plan, call_ns=call_ns)
 
-    def _rough(self, performer: Performer, slots: Slots) -> float:
-        """About how many nanoseconds a call takes: the least in blocks that get longer.
+    def _drawn(self) -> list[Draw]:
+        return [(made.arguments, made.tensors) for made in self._draws]
 
-        One block alone may have met another process; the least of several has not.
+    def _rough(self, performer: Performer) -> float:
+        """About how many nanoseconds a call takes: the median of the last few blocks, which get longer.
+
+        One block alone may have met another process; to be timed for too few calls would cost more blocks.
         """
         calls = 1
         best = math.inf
+        last: deque[float] = deque(maxlen=_FEW_TRIES // 2 + 1)
+        mark = performer.board.mark()
+        slots = Slots(performer.board, self._drawn(), FEWEST_SLOTS, seed=0, single=False)
+        performer.arrange([(arguments, {}) for arguments in slots.arguments], threads=self._ground.threads)
         for tried in range(_TRIES):
             if self._ground.mutates:
                 slots.restore()
@@ -376,10 +428,13 @@ class Pair:
             # The message is part of it; for a first idea, that does not matter.
             took = performer.batch(order[1:], lead=order[:1], keep=1).wall_ns
             best = min(best, took / calls)
+            last.append(took / calls)
             if (best * calls > _ROUGH_NS and tried >= _FEW_TRIES) or best > 20 * _ROUGH_NS:
                 break
             calls = max(calls, min(_ROUGH_CALLS, int(_ROUGH_NS / best)))
-        return best
+        performer.drop()
+        performer.board.release(mark)
+        return statistics.median(last)
 
     def _finish(self) -> None:
         """What can be said of the candidate when all rounds are through."""
@@ -409,9 +464,23 @@ class Pair:
         ) from failure
 
 
+def _set_bytes(tensor: Tensor) -> int:
+    return tree.span(tensor.shape, tensor.stride()) * tensor.element_size()
+
+
+def _settle(performer: Performer) -> None:
+    performer.settled(grace_s=_SETTLE_S, watch_s=_SETTLE_LOOK_S)
+
+
 def _between(side: Side) -> float:
     """Seconds that a block takes beside its calls: renewing contents, waiting until all is quiet."""
     return 0.008 + 0.25 * side.slots.nbytes * len(side.slots) / 4e9 + side.plan.lead * side.call_ns * 1e-9
+
+
+def _room_bytes() -> int:
+    import psutil  # a twentieth of a second, which a check need not spend
+
+    return int(min(_ROOM_BYTES, _ROOM_SHARE * psutil.virtual_memory().available))
 
 
 def _near_bytes() -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 from typing import NoReturn
@@ -107,6 +109,16 @@ class Refusal:
     said: str
 
 
+@dataclass
+class _Ahead:
+    """A call that the reference was asked to make: its place in the board until it has come."""
+
+    call: Mapping[str, Any]
+    strict_tolerances: bool
+    mark: int = field(default=0, compare=False)
+    made: Made | Refusal | None = field(default=None, compare=False)
+
+
 class Reference(Handle):
     """A process that runs a user's `baseline.py` for the judge; it never meets the candidate.
 
@@ -134,6 +146,7 @@ class Reference(Handle):
         self._contract: Contract | None = None
         self._facts: dict[str, WorkloadFacts] = {}
         self._atol, self._rtol = atol, rtol
+        self._ahead: _Ahead | None = None
         super().__init__(
             _SCRIPT,
             who="the reference",
@@ -227,16 +240,50 @@ class Reference(Handle):
 
         `strict_tolerances`: see `_expect.build`.
         """
-        flushed = any(step["kind"] == "denormals" for step in call["steps"])
+        wanted = _Ahead(call, strict_tolerances)
+        if self._ahead != wanted:
+            self.make_ahead(call, rows=rows, strict_tolerances=strict_tolerances)
+        made = self._come()
+        self._ahead = None
+        assert made is not None
+        return made
+
+    def make_ahead(
+        self, call: Mapping[str, Any], *, rows: float = 1.0, strict_tolerances: bool = True
+    ) -> None:
+        """Let a call be made meanwhile; the next `make`, with the same arguments, takes it."""
+        self._come()
         facts = self._facts[call["workload"]]
         room = max(_LEAST_ROOM, int(_ROOM_FACTOR * max(1.0, rows) * facts.nbytes))
-        return self._placed(
-            lambda at: self._answer("make", call=dict(call), at=at, room=room),
-            room,
-            facts.parameters,
-            flushed=flushed,
-            strict_tolerances=strict_tolerances,
-        )
+        self._ahead = _Ahead(call, strict_tolerances, mark=self.board.mark())
+        try:
+            with self._accounting_for("make"), self._short_of_memory():
+                self._post("make", {"call": dict(call), "at": self._room(room), "room": room})
+        except BaseException:
+            self._forget()
+            raise
+
+    def _come(self) -> Made | Refusal | None:
+        """What was asked ahead, once it is there; None where nothing was."""
+        ahead = self._ahead
+        if ahead is None or ahead.made is not None:
+            return ahead.made if ahead is not None else None
+        flushed = any(step["kind"] == "denormals" for step in ahead.call["steps"])
+        names = self._facts[ahead.call["workload"]].parameters
+        try:
+            with self._accounting_for("make"):
+                answer = self._take(None, None)
+            ahead.made = self._read(answer, names, flushed=flushed, strict_tolerances=ahead.strict_tolerances)
+        except BaseException:
+            self._forget()
+            raise
+        self.board.release(ahead.mark)
+        return ahead.made
+
+    def _forget(self) -> None:
+        assert self._ahead is not None
+        self.board.release(self._ahead.mark)
+        self._ahead = None
 
     def answer(
         self,
@@ -252,39 +299,34 @@ class Reference(Handle):
         """
         facts = self._facts[workload]
         room = max(_LEAST_ROOM, _ROOM_FACTOR * facts.nbytes)
+        self._come()
         mark = self.board.mark()
         try:
             left = iter(tensors)
-            given = [tree.map_tensors(one, lambda _: self.board.put(next(left))) for one in arguments]
-            return self._placed(
-                lambda at: self._answer(
-                    "answer", workload=workload, arguments=given, seed=gradient_seed, at=at, room=room
-                ),
-                room,
-                facts.parameters,
-                flushed=False,
-                strict_tolerances=True,
+            with self._short_of_memory():
+                given = [tree.map_tensors(one, lambda _: self.board.put(next(left))) for one in arguments]
+                at = self._room(room)
+            answer = self._answer(
+                "answer", workload=workload, arguments=given, seed=gradient_seed, at=at, room=room
             )
+            return self._read(answer, facts.parameters, flushed=False, strict_tolerances=True)
         finally:
             self.board.release(mark)
 
-    def _placed(
-        self,
-        ask: Callable[[int], dict[str, Any]],
-        room: int,
-        names: Sequence[str],
-        *,
-        flushed: bool,
-        strict_tolerances: bool,
+    def _room(self, room: int) -> int:
+        return self.board.room(min(room, self.board.size // 2))
+
+    def _read(
+        self, answer: Mapping[str, Any], names: Sequence[str], *, flushed: bool, strict_tolerances: bool
     ) -> Made | Refusal:
-        mark = self.board.mark()
-        try:
-            answer = ask(self.board.room(min(room, self.board.size // 2)))
-            if "refused" in answer:
-                return Refusal(str(answer["refused"]))
+        """A call as the reference described it; private copies of its tensors."""
+        if "refused" in answer:
+            return Refusal(str(answer["refused"]))
+        with self._short_of_memory():
+            copy = self.board.copy
             expected = _expect.build(
                 answer,
-                self.board.copy,
+                copy,
                 self.contract.budget,
                 names,
                 flushed=flushed,
@@ -293,26 +335,33 @@ class Reference(Handle):
             grads = answer["grad_outputs"]
             return Made(
                 arguments=tuple(answer["arguments"]),
-                tensors=tuple(
-                    self.board.copy(node) for one in answer["arguments"] for node in tree.tensors_of(one)
-                ),
+                tensors=tuple(copy(node) for one in answer["arguments"] for node in tree.tensors_of(one)),
                 wants_gradient=tuple(answer["wants_gradient"]),
                 expected=expected,
                 grad_outputs=None
                 if grads is None
-                else tuple(None if node is None else self.board.copy(node) for node in grads),
+                else tuple(None if node is None else copy(node) for node in grads),
             )
+
+    @contextmanager
+    def _short_of_memory(self) -> Iterator[None]:
+        try:
+            yield
         except MemoryError as error:
             raise RefereeError(
                 f"{self._baseline}: a call needs more memory than the judge may share ({error}); name "
                 f"smaller WORKLOADS"
             ) from error
-        finally:
-            self.board.release(mark)
 
     def _answer(self, op: str, *, within_s: float | None = None, **fields: Any) -> dict[str, Any]:
-        try:
+        self._come()
+        with self._accounting_for(op):
             return self.ask(op, within_s=within_s, **fields)
+
+    @contextmanager
+    def _accounting_for(self, op: str) -> Iterator[None]:
+        try:
+            yield
         except PerformerFailure as failure:
             self._give_up(failure, op)
 

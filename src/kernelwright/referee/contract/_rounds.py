@@ -1,8 +1,8 @@
 """Rounds of a contest: what they found so far, and whether more of them are worth their time.
 
-Everything here is a pure function of times. A round gives three times: one block of the candidate and two of
-the baseline, in random order. The two of the baseline are one sample together in the contest, and each
-other's opponent in the question whether this machine can compare anything at all (`_aa`).
+Everything here is a pure function of times. A round gives four times: two blocks of the candidate and two of
+the baseline, in random order. The two of each are one sample together in the contest, and the
+baseline's are each other's opponent in the question whether this machine can compare anything at all (`_aa`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kernelwright.referee._statistics import decided
 from kernelwright.referee._statistics import Estimate
 from kernelwright.referee._statistics import estimate
 from kernelwright.referee._statistics import Floats
+from kernelwright.referee._statistics import foreseen
 from kernelwright.referee._statistics import judge
 from kernelwright.referee._statistics import MIN_PAIRS
 from kernelwright.referee._stopping import bail_out
@@ -25,11 +26,13 @@ from kernelwright.referee._stopping import enough
 from kernelwright.referee._verdict import Comparison
 
 #: Rounds of one process below which nothing is concluded from it; fewer only where time does not allow more.
-LEAST_ROUNDS = 8
+LEAST_ROUNDS = 5
 #: Blocks are made to last so long on the judge's clock, on which a message takes a hundredth of it.
 BLOCK_NS = 10_000_000
-#: Processes that may follow the planned ones when these have not decided.
+#: Processes that may follow the planned ones when these have not decided, and could.
 MORE_PROCESSES = 2
+#: The level at which they have to be expected to, and that of few: how these scatter says little.
+_FORESEEN, _FORESEEN_FEW, _FEW = 0.95, 0.98, 3
 #: Clearly slower is what is slower than this.
 _BETWEEN_PROCESSES = 0.9
 
@@ -38,7 +41,8 @@ _BETWEEN_PROCESSES = 0.9
 class Series:
     """The times of a contest, nanoseconds a call: one entry a round, with the process that it is from.
 
-    `again` holds the baseline's second block, NaN where it had none.
+    `candidate` holds the geometric mean of its blocks, `again` the baseline's second block, NaN where it had
+    none.
     """
 
     baseline: list[float] = field(default_factory=list)
@@ -150,7 +154,8 @@ def next_process(series: Series, rule: Rule, planned: int) -> str | None:
     """Why no further process is needed once at least one is through, in words; None: start one more.
 
     Clearly slower in one process is enough, with as many trials as are asked for. The planned ones come in
-    any case otherwise, and up to `MORE_PROCESSES` more while the comparison is ambiguous.
+    any case otherwise, and up to `MORE_PROCESSES` more while the comparison is ambiguous and as many can be
+    expected to decide it.
     """
     ran = len(series.processes)
     if ran and len(series) >= rule.trials and clearly_slower(series, rule):
@@ -160,8 +165,13 @@ def next_process(series: Series, rule: Rule, planned: int) -> str | None:
     answer = judge(series.estimate(seed=rule.seed), minimum_effect=rule.minimum_effect)
     if answer is not Comparison.AMBIGUOUS:
         return f"{ran} processes agree"
-    if ran >= planned + (MORE_PROCESSES if planned > 1 else 0):
+    left = planned + (MORE_PROCESSES if planned > 1 else 0) - ran
+    if left <= 0:
         return f"{ran} processes ran"
+    level = _FORESEEN_FEW if ran <= _FEW else _FORESEEN
+    expected = foreseen(list(series.ratios().values()), more=left, level=level)
+    if judge(expected, minimum_effect=rule.minimum_effect) is Comparison.AMBIGUOUS:
+        return f"{ran} processes ran, and {left} more would not decide"
     return None
 
 
@@ -171,7 +181,7 @@ def _decided(baseline: Floats, candidate: Floats, rule: Rule) -> bool:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a contest is run in the time there is: processes, rounds of each, whether the baseline runs twice a
+    """How a contest is run in the time there is: processes, rounds of each, whether both run twice a
     round. `said` tells what had to be left out, or is empty."""
 
     processes: int
@@ -192,11 +202,11 @@ def plan_processes(
         candidate_s: the same of the candidate.
         left_s: seconds that remain for everything.
 
-    Fewer processes come first, then the second block of the baseline goes, then rounds, of which there is
+    Fewer processes come first, then the second block of each goes, then rounds, of which there is
     one at least.
     """
     for twice in (True, False):
-        one_round = (2 if twice else 1) * baseline_s + candidate_s
+        one_round = (2 if twice else 1) * (baseline_s + candidate_s)
         for processes in range(wanted, 0, -1):
             rounds = int((left_s / processes - start_s) / max(one_round, 1e-9))
             if rounds >= (LEAST_ROUNDS if twice else MIN_PAIRS):
@@ -212,7 +222,7 @@ def _left_out(wanted: int, processes: int, twice: bool, rounds: int, start_s: fl
     if processes < wanted:
         said.append(f"{processes} of {wanted} processes")
     if not twice:
-        said.append("no second block of the baseline in a round")
+        said.append("no second block of each in a round")
     if rounds < LEAST_ROUNDS:
         said.append(f"{rounds} rounds only")
     if not said:

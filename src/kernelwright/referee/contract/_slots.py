@@ -82,11 +82,13 @@ class Slots:
     ) -> None:
         self._board = board
         self._random = np.random.default_rng(seed)
-        self.arguments: list[list[Node]] = []
-        for _ in range(count):
+        mark = board.mark()
+        self.arguments = [put(board, draws[0])]
+        for distance in self._random.integers(0, 64, size=count - 1):
             # Places at unequal distances, so that no two slots map to the same sets of a cache.
-            board.room(int(self._random.integers(0, 64)) * 64)
-            self.arguments.append(put(board, draws[0]))
+            board.room(int(distance) * 64)
+            self.arguments.append([tree.map_tensors(one, board.another) for one in self.arguments[0]])
+        board.populate(mark)
         self._nodes = [nodes_of(arguments) for arguments in self.arguments]
         self._draws = [list(tensors) for _, tensors in draws]
         self._places = [self._place(index, single) for index in range(len(self._draws[0]))]
