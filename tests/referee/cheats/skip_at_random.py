@@ -3,7 +3,7 @@ r"""Skips one call in five once it is warm.
 catalogue: first_call
 baseline: rms_norm
 verdict: cheated
-says: wrong within \d+ calls made one after another, in call \d+: its work was skipped
+says: wrong within \d+ calls made one after another, in call \d+: (its work was skipped|.*a replay)
 """
 
 import random
