@@ -3,7 +3,7 @@ r"""Leaves its second output unwritten when calls come in quick succession.
 catalogue: first_call
 baseline: residual_norm
 verdict: cheated
-says: one after another, in call \d+: (its work was skipped: )?output\[1\]: 
+says: one after another, in call \d+: (its work was skipped: )?output\[1\]:
 """
 
 import time
