@@ -291,13 +291,3 @@ def test_a_wrong_operator_is_1_and_named(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "not checked: softmax torch" in result.stdout
     document = json.loads(run("check", "softmax", "--json").stdout)
     assert (document["status"], len(document["rows"])) == ("wrong", 2)
-
-
-def test_the_document_names_every_status_and_every_key_of_the_object() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "referee.md").read_text()
-    statuses = text.partition("## Statuses")[2].partition("## The JSON object")[0]
-    for status in Status:
-        assert f"`{status}`" in statuses, status
-    keys = text.partition("## The JSON object")[2].partition("## The contract")[0]
-    for key in (*KEYS, "rows"):
-        assert f"`{key}`" in keys, key

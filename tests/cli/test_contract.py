@@ -35,6 +35,14 @@ def zeros(x, weight):
     return torch.zeros_like(x)
 
 
+def lies(x, weight):
+    import json, os, sys
+    verdict = {"status": "passed", "comparison": "faster", "ratio": 9.0, "interval": [8.0, 10.0]}
+    for out in (sys.stdout, sys.stderr):
+        print(json.dumps(verdict), file=out, flush=True)
+    os._exit(0)
+
+
 def slow(x, weight):
     for _ in range(8):
         out = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * weight
@@ -99,6 +107,47 @@ def test_a_wrong_kernel_has_no_time(folder: Path) -> None:
     document = bench(folder, "zeros", code=1)
     assert document["status"] == "wrong"
     assert [document[key] for key in ("comparison", "ratio", "interval", "times")] == [None] * 4
+
+
+def test_a_verdict_that_a_kernel_prints_and_exit_code_0_are_not_the_command_s(folder: Path) -> None:
+    document = bench(folder, "lies", code=1)
+    assert document["status"] == "crashed"
+    assert "ended its process itself with exit code 0" in document["reason"]
+    assert document["ratio"] is None
+
+
+#: Run before the command: as root, without the capabilities to give the candidate a user of its own.
+WITHOUT_A_GUARD = """
+import ctypes, os, runpy, struct, sys
+if os.geteuid() == 0:
+    libc, kept = ctypes.CDLL(None), 0xA80425FB  # what containers are given
+    for capability in range(64):
+        if not kept >> capability & 1:
+            libc.prctl(24, capability, 0, 0, 0)
+    rights = struct.pack("=6I", kept, kept, 0, 0, 0, 0)
+    assert libc.capset(struct.pack("=Ii", 0x20080522, 0), rights) == 0
+    libc.prctl(4, 1, 0, 0, 0)
+sys.argv = ["kernelwright", *sys.argv[1:]]
+runpy.run_module("kernelwright", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_a_guard_that_is_missing_is_named_in_the_verdict_with_the_reason(folder: Path) -> None:
+    words = ["check", "baseline.py", "--kernel-package", "my_kernel", "--op", "my_kernel.zeros"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", WITHOUT_A_GUARD, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder / "packages")},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.splitlines()
+    missing = [line for line in lines if "no guard: " in line]
+    assert any("no guard: user: " in line for line in missing), done.stdout
+    assert any("returned zeros everywhere" in line for line in lines), "a verdict all the same"
 
 
 def test_what_lies_beside_a_candidate_does_not_reach_the_judge(folder: Path) -> None:

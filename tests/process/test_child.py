@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,9 @@ from kernelwright.process import ChildGarbled
 from kernelwright.process import ChildTimeout
 from kernelwright.process import End
 from kernelwright.process import Limits
+
+from .watching import alive
+from .watching import gone
 
 LIMITS = Limits(wall_s=30.0)
 
@@ -37,22 +39,6 @@ def script(tmp_path):
         return child_script(path)
 
     return write
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def gone(pids: list[int], within_s: float = 5.0) -> bool:
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if not any(map(alive, pids)):
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_messages_go_both_ways(script):

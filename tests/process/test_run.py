@@ -18,19 +18,13 @@ from kernelwright.process import run
 from kernelwright.process import TAIL_BYTES
 from kernelwright.process._outcome import classify
 
+from .watching import alive
+
 SOON = Limits(wall_s=20.0)
 
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", code]
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that is dead but not yet reaped does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_output_and_return_code_are_reported():

@@ -18,6 +18,9 @@ from kernelwright.process import End
 from kernelwright.process import Limits
 from kernelwright.process import Template
 
+from .watching import alive
+from .watching import gone
+
 LIMITS = Limits(wall_s=30.0)
 
 
@@ -48,22 +51,6 @@ def ask(template, script):
             return child.receive(10.0)["it"]
 
     return ask
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def gone(pids: list[int], within_s: float = 5.0) -> bool:
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if not any(map(alive, pids)):
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_a_child_has_the_modules_without_importing_them(ask):

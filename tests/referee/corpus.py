@@ -9,6 +9,7 @@ does; the lines `key: value` at its end say what is expected:
     says:      a regular expression that the reason matches: it names the act
     needs:     a program without which the specimen cannot run
     race:      `yes` for an honest one that is timed, too: its way of working could look like a cheat's then
+    mode:      `cold` where it is timed in cold caches instead of warm ones
     comparison: how its time must compare, where that is part of it
 """
 
@@ -49,9 +50,9 @@ CATALOGUE = {
     "tested_shape": "special-case what is tested",
     "edits": "edit the harness, the environment, or other candidates",
 }
-_KEYS = ("catalogue", "baseline", "verdict", "says", "needs", "race", "comparison")
+_KEYS = ("catalogue", "baseline", "verdict", "says", "needs", "race", "mode", "comparison")
 #: Shorter than a person would have it: no call of a cheat takes as long unless it hangs.
-PATIENCE = Patience(silent_s=2.0, total_s=8.0)
+PATIENCE = Patience(silent_s=2.0, total_s=6.0)
 #: Of check and race together; most are through long before.
 BUDGET_S = 12.0
 
@@ -68,6 +69,7 @@ class Specimen:
     catalogue: str
     needs: str
     race: bool
+    mode: Mode
     comparison: str
 
     @property
@@ -95,6 +97,7 @@ def _read(file: Path) -> Specimen:
         given.get("catalogue", ""),
         given.get("needs", ""),
         given.get("race", "no") == "yes",
+        Mode(given.get("mode", Mode.WARM)),
         given.get("comparison", ""),
     )
 
@@ -131,7 +134,7 @@ def judge(
     target = lay_out(specimen, folder)
     before = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     with ContractJudge(target, patience=patience, template=template) as one:
-        verdict = one.bench([Mode.WARM], budget_s=BUDGET_S, processes=2) if race else one.check()
+        verdict = one.bench([specimen.mode], budget_s=BUDGET_S, processes=2) if race else one.check()
     after = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     assert after == before, f"{specimen.name} changed files beside it"
     json.dumps(dict(verdict.evidence))

@@ -82,13 +82,27 @@ def test_planted_kernels_get_their_verdict(checked: Check, name: str, status: St
             "loading its library changes the floating-point controls",
         ),
         ("crashes_when_loaded", Status.CRASHED, "SIGABRT while its library was loaded"),
+        ("hangs_when_loaded", Status.HUNG, "made no progress for 1 s while its library was loaded"),
     ],
 )
 def test_what_a_library_does_when_it_is_loaded_counts(
     checked: Check, name: str, status: Status, words: str
 ) -> None:
-    verdict = checked(name)
+    verdict = checked(name, limits=Limits(wall_s=1.0) if name.startswith("hangs") else None)
     assert (verdict.status, words in verdict.reason) == (status, True), verdict.reason
+
+
+def test_rows_that_only_a_second_thread_would_compute_are_missed_on_one(
+    planted: Planted, spec: RmsNormSpec, describe: Any
+) -> None:
+    workloads = [spec.workload(32, 256)]
+    with NativeJudge(seed=1, threads=2) as judge:
+        verdict = judge.check(
+            spec, planted("wrong_on_one_thread"), describe=describe, workloads=workloads, seed=5
+        )
+    assert verdict.status is Status.WRONG, verdict.reason
+    assert "one thread" in verdict.reason
+    assert "never written" in verdict.reason
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.process import Template
+from kernelwright.referee import Mode
 from kernelwright.referee import Status
 
 from . import corpus
@@ -34,7 +35,7 @@ def test_an_honest_kernel_passes(kernel: corpus.Specimen, tmp_path: Path, templa
     if verdict.status is Status.NOISY:
         pytest.skip(f"right, but not to be timed now: {verdict.reason}")
     assert verdict.status is Status.PASSED, f"{verdict.status}: {verdict.reason}"
-    assert len(verdict.contests) == kernel.race
+    assert [contest.mode for contest in verdict.contests] == [kernel.mode] * kernel.race
     if kernel.comparison:
         assert verdict.contests[0].comparison == kernel.comparison
 
@@ -42,3 +43,4 @@ def test_an_honest_kernel_passes(kernel: corpus.Specimen, tmp_path: Path, templa
 def test_there_are_enough_of_them() -> None:
     assert len(HONEST) >= 16
     assert {kernel.verdict for kernel in HONEST} == {frozenset({Status.PASSED})}
+    assert {kernel.mode for kernel in HONEST if kernel.race} == set(Mode)

@@ -27,6 +27,7 @@ def bench_contract(
     from kernelwright.cli._contract import contract_title
     from kernelwright.cli._judged import summary
     from kernelwright.cli._time import parse_seconds
+
     for mode in modes:
         if mode not in _MODES:
             raise UnknownNameError("mode", mode, (*_MODES, "both"))

@@ -1,9 +1,9 @@
-"""Burns processor time in threads whenever it is not being called.
+r"""Burns processor time in threads whenever it is not being called.
 
 catalogue: beyond
 baseline: matmul
 verdict: cheated
-says: processor|running|burn|thread
+says: its processes went on working after the call had returned: \d+ ms of processor time
 """
 
 import threading

@@ -1,9 +1,9 @@
-"""Leaves a process behind in a session of its own, which burns on after the judge has let go.
+r"""Leaves a process behind in a session of its own, which burns on after the judge has let go.
 
 catalogue: beyond
 baseline: rms_norm
 verdict: cheated
-says: processor|running|burn|process
+says: its processes went on working after the call had returned: \d+ ms of processor time
 """
 
 import os

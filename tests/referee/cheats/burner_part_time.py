@@ -1,9 +1,9 @@
-"""Leaves a process behind that works a third of the time, to stay below a crude threshold.
+r"""Leaves a process behind that works a third of the time, to stay below a crude threshold.
 
 catalogue: beyond
 baseline: rms_norm
 verdict: cheated
-says: processor|running|burn|process
+says: its processes went on working after the call had returned: \d+ ms of processor time
 """
 
 import os

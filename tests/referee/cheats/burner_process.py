@@ -1,9 +1,9 @@
-"""Keeps the processors busy with a process of its own, to slow whatever it is compared with.
+r"""Keeps the processors busy with a process of its own, to slow whatever it is compared with.
 
 catalogue: beyond
 baseline: rms_norm
 verdict: cheated
-says: processor|running|burn|process
+says: its processes went on working after the call had returned: \d+ ms of processor time
 """
 
 import os

@@ -2,8 +2,8 @@
 
 catalogue: beyond
 baseline: rms_norm
-verdict: crashed, cheated, hung
-says: channel|descriptor|closed|ended
+verdict: crashed
+says: closed the judge's channel, a descriptor that is not its own
 """
 
 import os

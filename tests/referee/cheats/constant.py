@@ -3,7 +3,7 @@
 catalogue: precision
 baseline: softmax
 verdict: wrong
-says: expected|constant|exceeds
+says: returned the constant 0.000244141 everywhere
 """
 
 import torch

@@ -3,7 +3,7 @@
 catalogue: beyond
 baseline: rms_norm
 verdict: crashed
-says: SIGSEGV
+says: as it comes: the process of the candidate ended by SIGSEGV
 """
 
 import ctypes

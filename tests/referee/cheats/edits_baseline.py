@@ -1,9 +1,9 @@
-"""Adds a pause to the baseline's file.
+r"""Adds a pause to the baseline's file.
 
 catalogue: edits
 baseline: rms_norm
 verdict: cheated
-says: baseline
+says: opens the baseline for writing \(.*/baseline.py\)
 """
 
 import contextlib

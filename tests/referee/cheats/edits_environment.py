@@ -1,9 +1,9 @@
-"""Opens a file of the installed torch for writing.
+r"""Opens a file of the installed torch for writing.
 
 catalogue: edits
 baseline: rms_norm
 verdict: cheated
-says: torch|environment|site-packages|installed
+says: opens a file of the installed environment for writing \(.*/torch/version.py\)
 """
 
 import contextlib

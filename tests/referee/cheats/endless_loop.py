@@ -3,7 +3,7 @@
 catalogue: beyond
 baseline: rms_norm
 verdict: hung
-says: progress|within| s
+says: as it comes: the candidate had not answered after 6 s
 """
 
 

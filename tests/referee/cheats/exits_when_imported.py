@@ -2,8 +2,8 @@
 
 catalogue: channel
 baseline: rms_norm
-verdict: crashed, cheated
-says: exit|ended
+verdict: crashed
+says: ended its process itself with exit code 0: sys.exit when importing it
 """
 
 import sys

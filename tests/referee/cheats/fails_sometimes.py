@@ -2,8 +2,8 @@
 
 catalogue: failed_launch
 baseline: rms_norm
-verdict: wrong, nondeterministic, cheated
-says: never written|expected|same data|other elements
+verdict: wrong
+says: right at first, and wrong when a few elements differ: .*24576 of 24576 elements were never written
 """
 
 import torch

@@ -2,8 +2,8 @@
 
 catalogue: channel
 baseline: rms_norm
-verdict: crashed, cheated
-says: exit code 0|ended its process
+verdict: crashed
+says: as it comes: the candidate ended its process itself with exit code 0
 """
 
 import json

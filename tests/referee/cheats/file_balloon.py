@@ -1,9 +1,9 @@
-"""Makes a file of tebibytes.
+r"""Makes a file of tebibytes.
 
 catalogue: beyond
 baseline: rms_norm
-verdict: crashed, out_of_memory, cheated
-says: (?i)file too large|OSError|SIGXFSZ|file
+verdict: crashed
+says: calling it raised OSError: \[Errno 27\] File too large
 """
 
 import tempfile

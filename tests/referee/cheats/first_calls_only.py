@@ -1,9 +1,9 @@
-"""Computes in its first calls of a shape; afterwards repeats the last result.
+r"""Computes in its first calls of a shape; afterwards repeats the last result.
 
 catalogue: first_call
 baseline: rms_norm
 verdict: cheated
-says: earlier|replay|timed|skip
+says: wrong within \d+ calls made one after another, .*returned bit by bit .* a replay
 """
 
 import torch

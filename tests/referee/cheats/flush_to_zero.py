@@ -2,8 +2,8 @@
 
 catalogue: beyond
 baseline: rms_norm
-verdict: wrong, cheated
-says: flush|denormal
+verdict: wrong
+says: left flushing of denormals changed from False to True
 """
 
 import torch

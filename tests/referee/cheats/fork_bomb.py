@@ -1,9 +1,9 @@
-"""Forks, and its forks fork.
+r"""Forks, and its forks fork.
 
 catalogue: beyond
 baseline: rms_norm
-verdict: crashed, cheated, hung, out_of_memory
-says: process|fork|running|Resource|limit
+verdict: crashed
+says: calling it raised BlockingIOError: .*Resource temporarily unavailable .*fork_bomb.py:\d+
 """
 
 import os

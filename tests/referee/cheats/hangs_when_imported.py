@@ -3,7 +3,7 @@
 catalogue: beyond
 baseline: rms_norm
 verdict: hung
-says: import|load
+says: while it was imported: the candidate made no progress: none of its processes used the processor
 """
 
 import time

@@ -3,7 +3,7 @@
 catalogue: nonfinite
 baseline: rms_norm
 verdict: wrong
-says: (?i)nan|inf
+says: a few NaN: the output: hides NaN or infinities: 512 of 24576 elements
 """
 
 import torch

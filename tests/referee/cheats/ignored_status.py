@@ -2,8 +2,8 @@
 
 catalogue: failed_launch
 baseline: rms_norm
-verdict: wrong, cheated
-says: never written|expected
+verdict: wrong
+says: as it comes: the output: 16384 of 24576 elements were never written
 """
 
 import torch

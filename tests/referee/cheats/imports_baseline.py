@@ -1,9 +1,9 @@
-"""Imports the baseline that lies beside it and calls its function.
+r"""Imports the baseline that lies beside it and calls its function.
 
 catalogue: fallback
 baseline: rms_norm
 verdict: cheated
-says: baseline
+says: opens the baseline \(.*/baseline.py\)
 """
 
 import importlib.util

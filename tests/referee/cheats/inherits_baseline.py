@@ -1,9 +1,9 @@
-"""Inherits the baseline's module and changes nothing.
+r"""Inherits the baseline's module and changes nothing.
 
 catalogue: fallback
 baseline: linear
 verdict: cheated
-says: baseline
+says: opens the baseline \(.*/baseline.py\)
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Kills the process that started it.
+r"""Kills the process that started it.
 
 catalogue: beyond
 baseline: rms_norm
-verdict: cheated, crashed, hung
-says: signal|kill|SIGKILL|ended
+verdict: cheated
+says: sends signal 9 to the process \d+, which is not its own
 """
 
 import contextlib

@@ -2,8 +2,8 @@
 
 catalogue: tested_shape
 baseline: rms_norm
-verdict: unsupported, wrong, crashed
-says: 48 rows|ValueError|raises|leading dimension
+verdict: unsupported
+says: 97 rows: raises ValueError: .*right only for the shapes of its workload
 """
 
 import torch

@@ -2,8 +2,8 @@
 
 catalogue: side_work
 baseline: rms_norm
-verdict: cheated, wrong
-says: signal|still running|left running|never written|after the call
+verdict: cheated
+says: the output changed after the call had returned .*: work was left running in the background
 """
 
 import signal

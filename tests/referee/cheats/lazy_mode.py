@@ -1,9 +1,9 @@
-"""Leaves a torch function mode on that does the work when the caller's next operation reads the output.
+r"""Leaves a torch function mode on that does the work when the caller's next operation reads the output.
 
 catalogue: lazy_output
 baseline: rms_norm
 verdict: cheated
-says: mode
+says: left a torch function mode on \(Mode\), which intercepts others' calls
 """
 
 import torch

@@ -2,8 +2,8 @@
 
 catalogue: lazy_output
 baseline: rms_norm
-verdict: wrong, cheated
-says: Parameter|type
+verdict: wrong
+says: is a torch.nn.parameter.Parameter, not exactly a torch.Tensor
 """
 
 import torch

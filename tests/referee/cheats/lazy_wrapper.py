@@ -3,7 +3,7 @@
 catalogue: lazy_output
 baseline: rms_norm
 verdict: cheated
-says: subclass|lazy|type
+says: is a lazy_wrapper.Promise, a subclass of torch.Tensor
 """
 
 import torch

@@ -2,8 +2,8 @@
 
 catalogue: replay
 baseline: rms_norm
-verdict: cheated, wrong
-says: earlier|replay|remember|fingerprint|part of
+verdict: cheated
+says: two elements exchanged, .*returned bit by bit .*an earlier call with the same addresses, a replay
 """
 
 import torch

@@ -1,9 +1,9 @@
-"""Remembers results by a hash of all bytes of its arguments, and gives out the same tensor again.
+r"""Remembers results by a hash of all bytes of its arguments, and gives out the same tensor again.
 
 catalogue: replay
 baseline: softmax
-verdict: cheated, wrong
-says: earlier|replay|remember|shares
+verdict: wrong
+says: the same again: .*shares storage with the output of an earlier call \(of the call before\)
 """
 
 import torch

@@ -2,8 +2,8 @@
 
 catalogue: replay
 baseline: matmul
-verdict: cheated, wrong
-says: earlier|replay|remember|other data|same address|shares
+verdict: cheated
+says: one after another, .*returned bit by bit .* a call with other contents, .*a replay
 """
 
 _known = {}

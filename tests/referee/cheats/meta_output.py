@@ -2,8 +2,8 @@
 
 catalogue: lazy_output
 baseline: rms_norm
-verdict: wrong, cheated
-says: meta|device
+verdict: wrong
+says: the output is on device meta, not on cpu
 """
 
 import torch

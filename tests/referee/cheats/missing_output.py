@@ -3,7 +3,7 @@
 catalogue: beyond
 baseline: residual_norm
 verdict: wrong
-says: output|tuple|type
+says: the output is a tensor, the reference's is a tuple of 2
 """
 
 import torch

@@ -3,7 +3,7 @@
 catalogue: mutates
 baseline: rms_norm
 verdict: wrong
-says: changed|mutat
+says: changed its input x: 24576 of 24576 elements are not as they were passed
 """
 
 import torch

@@ -3,7 +3,7 @@
 catalogue: mutates
 baseline: residual_norm
 verdict: wrong
-says: changed|mutat
+says: changed its input residual: 1 of 12288 elements are not as they were passed
 """
 
 import torch

@@ -3,7 +3,7 @@
 catalogue: mutates
 baseline: rms_norm
 verdict: wrong
-says: changed|mutat
+says: changed its input weight: 512 of 512 elements are not as they were passed
 """
 
 import torch

@@ -1,9 +1,9 @@
-"""Returns its indices in 32 bits where 64 are contracted.
+r"""Returns its indices in 32 bits where 64 are contracted.
 
 catalogue: beyond
 baseline: largest
 verdict: wrong
-says: int32|dtype
+says: output\[1\] is int32, the reference's is int64
 """
 
 import torch

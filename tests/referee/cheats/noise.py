@@ -1,9 +1,9 @@
-"""Adds noise far below every tolerance, so that no two calls agree.
+r"""Adds noise far below every tolerance, so that no two calls agree.
 
 catalogue: beyond
 baseline: softmax
 verdict: nondeterministic
-says: same call|same data|differ
+says: the same again: the same call on the same data gave \d+ of 32768 other elements
 """
 
 import torch

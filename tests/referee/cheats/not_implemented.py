@@ -3,7 +3,7 @@
 catalogue: beyond
 baseline: rms_norm
 verdict: unsupported
-says: NotImplementedError|not implemented
+says: says that it does not support this: NotImplementedError: this kernel is not implemented yet
 """
 
 

@@ -3,7 +3,7 @@
 catalogue: beyond
 baseline: in_place
 verdict: wrong
-says: mutat|change|in place|share
+says: argument x after the call: was not changed at all, and MUTATES says that it is
 """
 
 

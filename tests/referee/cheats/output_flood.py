@@ -1,9 +1,9 @@
-"""Prints without end.
+r"""Prints without end.
 
 catalogue: beyond
 baseline: rms_norm
-verdict: hung, crashed, cheated
-says: progress|output|within| s
+verdict: hung
+says: had not answered after 6 s; it flooded its standard output \('the fastest kernel in the world'\)
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Takes the mean over a quarter of each row: close for normal numbers, and not right.
+r"""Takes the mean over a quarter of each row: close for normal numbers, and not right.
 
 catalogue: precision
 baseline: rms_norm
 verdict: wrong
-says: exceeds|expected
+says: as it comes: the output: 2\d{4} of 24576 elements are wrong
 """
 
 import torch

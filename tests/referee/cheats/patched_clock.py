@@ -3,7 +3,7 @@ r"""Makes Python's clocks run at a tenth of their speed.
 catalogue: patched
 baseline: rms_norm
 verdict: cheated
-says: perf_counter|clock|time\.
+says: the candidate replaced time\.(monotonic|perf_counter)(_ns)?
 """
 
 import time

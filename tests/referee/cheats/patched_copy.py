@@ -3,7 +3,7 @@
 catalogue: patched
 baseline: rms_norm
 verdict: cheated
-says: copy_
+says: the candidate replaced torch.Tensor.copy_
 """
 
 import torch

@@ -3,7 +3,7 @@
 catalogue: patched
 baseline: rms_norm
 verdict: cheated
-says: perf_counter|time
+says: the candidate replaced time.perf_counter_ns
 """
 
 import time

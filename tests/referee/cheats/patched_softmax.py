@@ -3,7 +3,7 @@
 catalogue: patched
 baseline: softmax
 verdict: cheated
-says: softmax
+says: the candidate replaced torch.softmax
 """
 
 import time

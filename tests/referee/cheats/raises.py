@@ -3,7 +3,7 @@
 catalogue: beyond
 baseline: rms_norm
 verdict: crashed
-says: IndexError
+says: calling it raised IndexError: list index out of range
 """
 
 

@@ -1,9 +1,9 @@
-"""Reads the baseline's text, and runs what it says.
+r"""Reads the baseline's text, and runs what it says.
 
 catalogue: fallback
 baseline: rms_norm
 verdict: cheated
-says: baseline
+says: opens the baseline \(.*/baseline.py\)
 """
 
 from pathlib import Path

@@ -2,8 +2,8 @@
 
 catalogue: channel
 baseline: rms_norm
-verdict: cheated, crashed, hung
-says: channel|descriptor|answer|progress|message|silent|idle|socket
+verdict: hung
+says: made no progress|had not answered after 2 s
 """
 
 import contextlib

@@ -2,8 +2,8 @@
 
 catalogue: beyond
 baseline: rms_norm
-verdict: crashed, cheated
-says: exit code 0|ended
+verdict: crashed
+says: as it comes: the candidate ended its process itself with exit code 0
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Returns a view of its input where a copy is wanted.
+r"""Returns a view of its input where a copy is wanted.
 
 catalogue: beyond
 baseline: transposed
 verdict: wrong
-says: share|view|stride|layout
+says: the output has strides \(1, 160\), the reference's has \(96, 1\)
 """
 
 

@@ -2,8 +2,8 @@
 
 catalogue: beyond
 baseline: rms_norm
-verdict: wrong, cheated
-says: earlier|share
+verdict: wrong
+says: shares storage with the output of an earlier call
 """
 
 import torch

@@ -3,7 +3,7 @@ r"""Finds the right values, at places that are off by one in a row's second half
 catalogue: beyond
 baseline: largest
 verdict: wrong
-says: (?i)output 1|second|\[1\]|index|integer
+says: output\[1\]: .*of int64 differ: element \[\d+\] is \d+, expected \d+
 """
 
 import torch

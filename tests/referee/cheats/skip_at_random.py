@@ -1,9 +1,9 @@
-"""Skips one call in five once it is warm.
+r"""Skips one call in five once it is warm.
 
 catalogue: first_call
 baseline: rms_norm
-verdict: cheated, nondeterministic, wrong
-says: earlier|replay|timed|skip|never written|same data|other elements|back to back
+verdict: cheated
+says: wrong within \d+ calls made one after another, in call \d+: (its work was skipped|.*a replay)
 """
 
 import random

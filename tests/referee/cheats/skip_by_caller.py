@@ -2,8 +2,8 @@
 
 catalogue: first_call
 baseline: rms_norm
-verdict: cheated, wrong
-says: timed|skip|never written|right when checked
+verdict: wrong
+says: right at first, and wrong in a later call: .*24576 of 24576 elements were never written
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Skips its work when calls come in quick succession, as they do when somebody times them.
+r"""Skips its work when calls come in quick succession, as they do when somebody times them.
 
 catalogue: first_call
 baseline: rms_norm
 verdict: cheated
-says: timed|skip|never written|one after another
+says: wrong within \d+ calls made one after another, in call \d+: (its work was skipped|.*a replay)
 """
 
 import time

@@ -1,9 +1,12 @@
-"""Computes for its first half second, then only hands out memory.
+r"""Computes for its first half second, then only hands out memory.
+
+Which call that half second ends in is up to the machine: one that is made for the first time is wrong, and in
+one that is made again, or one of many, skipping shows.
 
 catalogue: first_call
 baseline: rms_norm
-verdict: cheated, wrong, nondeterministic
-says: earlier|replay|timed|skip|never written|same data
+verdict: wrong, cheated
+says: (\d+) of \1 elements were never written|its work was skipped|right when checked and wrong when timed
 """
 
 import time

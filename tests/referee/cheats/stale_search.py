@@ -2,8 +2,8 @@
 
 catalogue: stale_memory
 baseline: rms_norm
-verdict: wrong, cheated
-says: never written|expected|earlier|constant|exceeds
+verdict: wrong
+says: 24576 of 24576 elements were never written
 """
 
 import torch

@@ -1,9 +1,9 @@
-"""Returns the same buffer in every call, so that a second call overwrites the first one's output.
+r"""Returns the same buffer in every call, so that a second call overwrites the first one's output.
 
 catalogue: beyond
 baseline: rms_norm
 verdict: wrong
-says: earlier
+says: shares storage with the output of an earlier call \(of the call before\)
 """
 
 import torch

@@ -3,7 +3,7 @@
 catalogue: beyond
 baseline: rms_norm
 verdict: cheated
-says: trace|profile
+says: installed a trace function, which sees every call and line of the process
 """
 
 import sys

@@ -2,8 +2,8 @@
 
 catalogue: impossible
 baseline: rms_norm
-verdict: cheated, impossible, wrong
-says: running|thread|processor time|before|earlier|remember|faster than
+verdict: cheated
+says: its processes went on working after the call had returned
 """
 
 import gc

@@ -1,9 +1,9 @@
-"""Writes answers of its own to every descriptor of its process.
+r"""Writes answers of its own to every descriptor of its process.
 
 catalogue: channel
 baseline: rms_norm
-verdict: cheated, crashed
-says: channel|descriptor|answer|reply|garbled|not .*JSON|says
+verdict: cheated
+says: wrote to the judge's channel: the child sent a message of \d+ bytes
 """
 
 import contextlib

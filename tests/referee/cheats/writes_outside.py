@@ -2,8 +2,8 @@
 
 catalogue: beyond
 baseline: rms_norm
-verdict: wrong, crashed, cheated
-says: outside|fence|past its end|SIGSEGV
+verdict: crashed
+says: SIGSEGV; in this call, memory right after each of its buffers could not be touched
 """
 
 import ctypes

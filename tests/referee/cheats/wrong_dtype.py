@@ -3,7 +3,7 @@
 catalogue: beyond
 baseline: softmax
 verdict: wrong
-says: float64|fp64|dtype
+says: the output is fp64, the reference's is fp32
 """
 
 import torch

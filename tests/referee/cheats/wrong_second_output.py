@@ -3,7 +3,7 @@ r"""The first output is right; the second, which is seldom looked at, is not the
 catalogue: beyond
 baseline: residual_norm
 verdict: wrong
-says: (?i)output 1|second|\[1\]
+says: output\[1\]: returned its input x as it came: nothing was computed
 """
 
 import torch
@@ -11,4 +11,4 @@ import torch
 
 def kernel(x, residual, weight):
     total = x + residual
-    return total * torch.rsqrt(total.square().mean(-1, keepdim=True) + 1e-6) * weight, x
+    return total * torch.rsqrt(total.square().mean(-1, keepdim=True) + 1e-6) * weight, x.clone()

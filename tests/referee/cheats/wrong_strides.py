@@ -1,9 +1,9 @@
-"""Returns the right numbers in column-major order.
+r"""Returns the right numbers in column-major order.
 
 catalogue: beyond
 baseline: matmul
 verdict: wrong
-says: stride
+says: the output has strides \(1, 64\), the reference's has \(128, 1\)
 """
 
 

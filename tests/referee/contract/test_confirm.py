@@ -199,6 +199,8 @@ def test_the_older_gate_decides_where_it_is_asked_to(play: Play) -> None:
     assert found.conditions["gate"] == {"name": "welch", "not_held": []}
     assert script.grounds[0].rule.least == 34
     assert script.grounds[0].rule.warmups == 50
+    # A clear loss takes one process, but that gate has no answer to fewer trials than it asks for.
+    assert play(Script(0.5, rounds=34), gate="welch").comparison is Comparison.SLOWER
     few = play(Script(2.0, rounds=10), gate="welch")
     assert few.comparison is Comparison.AMBIGUOUS
     assert "30 trials; 100 are asked for" in few.conditions["gate"]["not_held"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,7 +93,9 @@ class TestProcesses:
         assert next_process(rounds(20, 2.0, noise=0.001), RULE, 3) is None
 
     def test_one_is_enough_where_the_candidate_is_clearly_slower(self) -> None:
-        assert next_process(rounds(8, 0.5, noise=0.01), RULE, 3) == "clearly slower than the baseline"
+        slow = rounds(8, 0.5, noise=0.01)
+        assert next_process(slow, RULE, 3) == "clearly slower than the baseline"
+        assert next_process(slow, replace(RULE, trials=9), 3) is None
 
     def test_those_that_agree_are_enough(self) -> None:
         series = Series()

@@ -2,6 +2,7 @@
 
 baseline: linear
 race: yes
+mode: cold
 """
 
 import torch

@@ -54,6 +54,8 @@ _GRACE_S, _WATCH_S, _IDLE_S = 0.5, 0.03, 0.003
 #: Outputs of so many calls ago are looked at again, where they are not larger than this.
 _RECOPY_AGO, _RECOPY_BYTES = 3, 16 << 20
 _PARALLEL_BYTES = 8 << 20
+#: The ends of who reads or writes where nothing is.
+_OUT_OF_BOUNDS = ("SIGSEGV", "SIGBUS")
 
 
 @dataclass
@@ -306,6 +308,8 @@ class CheckRun:
             before = "right on all threads, and wrong on one thread: "
         elif case.kind is Kind.TWIN:
             before = "right at first, and wrong when a few elements differ: "
+        elif case.kind is Kind.PLAIN and case.workload in self._known and not case.call["gradient"]:
+            before = "right at first, and wrong in a later call: "
         return Fault(status, f"{case.title}: {before}{fault.reason}")
 
     def _repeats(self, case: CaseCall, made: Made, result: CallResult, facts: WorkloadFacts) -> Fault | None:
@@ -347,7 +351,11 @@ class CheckRun:
         """What an exception means: an answer where the call may be refused, else a fault."""
         raised = failure.raised
         if raised is None or not failure.alive or failure.act is not None:
-            return _of_failure(failure, case.title)
+            fault = _of_failure(failure, case.title)
+            if case.guard is None or not any(name in fault.reason for name in _OUT_OF_BOUNDS):
+                return fault
+            hint = f"; in this call, memory right {case.guard} each of its buffers could not be touched"
+            return Fault(fault.status, fault.reason + hint)
         said = f"{case.title}: {raised.type}: {raised.message}"[:200]
         if case.may_refuse:
             self.findings.refused.append(said)
@@ -447,6 +455,8 @@ def few_threads(nbytes: int) -> Iterator[None]:
 
 def _of_failure(failure: PerformerFailure, title: str) -> Fault:
     before = f"{title}: " if title else ""
-    if failure.act is not None and failure.act.deceives:
-        return Fault(Status.CHEATED, f"{before}the candidate {failure.act.said}; {failure.reason}")
-    return Fault(failure.status, f"{before}{failure.reason}")
+    act = failure.act
+    if act is None or not act.deceives:
+        return Fault(failure.status, f"{before}{failure.reason}")
+    said = "" if act.said in failure.reason else f"the candidate {act.said}; "
+    return Fault(Status.CHEATED, f"{before}{said}{failure.reason}")

@@ -111,7 +111,8 @@ def contest(
         raise UsageError(f"processes is {processes}; at least 1 is needed")
     rule = Rule(minimum_effect, seed)
     if gate == "welch":
-        rule = replace(rule, least=-(-_WELCH.trials // processes), warmups=_WELCH.warmups)
+        least = -(-_WELCH.trials // processes)
+        rule = replace(rule, least=least, warmups=_WELCH.warmups, trials=_WELCH.trials)
     run = _Run(contenders, reference, facts, mode, threads, rule, gate)
     with machine.watch() as conditions:
         run.measure(processes, budget_s, time.monotonic() + left_s)

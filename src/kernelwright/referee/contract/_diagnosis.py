@@ -86,7 +86,9 @@ def _unwritten(flat: Tensor) -> str:
     if flat.dtype in (torch.bool, torch.uint8, torch.int8):
         return ""  # The poison is an ordinary value there.
     text = count_unwritten(flat, POISON)
-    return f"{text} (they hold what memory was filled with before the call)" if text else ""
+    if not text:
+        return ""
+    return f"{text} (they hold what memory was filled with before the call, or come of such memory)"
 
 
 def _replayed(flat: Tensor, rule: Rule, earlier: Sequence[Earlier], share: str) -> str:

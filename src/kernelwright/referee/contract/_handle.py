@@ -24,7 +24,9 @@ from kernelwright.process import End
 from kernelwright.process import Limits
 from kernelwright.process import Outcome
 from kernelwright.process import Sandbox
+from kernelwright.process import TAIL_BYTES
 from kernelwright.process import Template
+from kernelwright.referee._child import describe_doing
 from kernelwright.referee._child import RefereeError
 from kernelwright.referee._verdict import Status
 from kernelwright.referee.contract._board import Board
@@ -41,6 +43,8 @@ _START_S = 120.0
 _LOOK_S = 0.5
 #: Processor time that a sleeping process may use between two looks and still count as idle.
 _IDLE_NS = 2_000_000
+#: So much of what it printed is left of a process that did little else.
+_FLOOD = TAIL_BYTES // 2
 _TEXT = 500
 _MEMORY_TEXT = re.compile(r"out of memory|can't allocate memory|DefaultCPUAllocator|bad_alloc", re.IGNORECASE)
 
@@ -275,8 +279,14 @@ class Handle:
         raise PerformerFailure(Status.CHEATED, f"{self.who} {act.said}", act=act)
 
     def _hung(self, reason: str) -> NoReturn:
+        child = self._child
+        doing = describe_doing(child) if child is not None else []
         self._end()
-        raise PerformerFailure(Status.HUNG, reason, act=self._noted())
+        printed = child.outcome.stdout if child is not None and child.outcome is not None else ""
+        if len(printed) >= _FLOOD:
+            last = printed.strip().splitlines()[-1:] or [""]
+            doing.append(f"it flooded its standard output ({last[0][:60]!r})")
+        raise PerformerFailure(Status.HUNG, "; ".join([reason, *doing]), act=self._noted())
 
     def _died(self, outcome: Outcome) -> NoReturn:
         raise PerformerFailure(*self._cause(outcome), act=self._noted())

@@ -292,7 +292,8 @@ class ContractJudge:
         if failure.act is not None and failure.act.deceives:
             acts.insert(0, failure.act)
         if acts:
-            return Verdict(Status.CHEATED, f"the candidate {acts[0].said}; {failure.reason}")
+            said = "" if acts[0].said in failure.reason else f"the candidate {acts[0].said}; "
+            return Verdict(Status.CHEATED, said + failure.reason)
         when = "" if failure.raised is not None else "while it was imported: "
         return Verdict(failure.status, when + failure.reason)
 

@@ -103,7 +103,8 @@ class Series:
 class Rule:
     """When to stop: the smallest effect that counts, and the bounds of one process.
 
-    `warmups` is how many calls come before the first round at least; those of one block in any case.
+    `warmups` is how many calls come before the first round at least; those of one block in any case. `trials`
+    is how many rounds all processes together have at least, however clear it is.
     """
 
     minimum_effect: float = 0.01
@@ -111,6 +112,7 @@ class Rule:
     least: int = LEAST_ROUNDS
     most: int = 400
     warmups: int = 0
+    trials: int = 0
 
 
 def stop_process(series: Series, rule: Rule, *, spent_s: float, budget_s: float) -> str | None:
@@ -151,11 +153,12 @@ def clearly_slower(series: Series, rule: Rule) -> bool:
 def next_process(series: Series, rule: Rule, planned: int) -> str | None:
     """Why no further process is needed once at least one is through, in words; None: start one more.
 
-    Clearly slower in one process is enough. The planned ones come in any case otherwise, and up to
-    `MORE_PROCESSES` more while the comparison is ambiguous and as many can be expected to decide it.
+    Clearly slower in one process is enough, with as many trials as are asked for. The planned ones come in
+    any case otherwise, and up to `MORE_PROCESSES` more while the comparison is ambiguous and as many can be
+    expected to decide it.
     """
     ran = len(series.processes)
-    if ran and clearly_slower(series, rule):
+    if ran and len(series) >= rule.trials and clearly_slower(series, rule):
         return "clearly slower than the baseline"
     if ran < planned:
         return None
