@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -119,13 +120,20 @@ def load_ceilings(name: str | None = None) -> Ceilings | None:
     """
     path = ceilings_path(name)
     try:
-        return _parse(path, files.read_json(path, _SCHEMA, _VERSION))
+        found = path.stat()
+        return _read(path, found.st_ino, found.st_mtime_ns, found.st_size)
     except FileNotFoundError:
         return None
     except FileFormatError as error:
         kept = files.set_aside(path)
         _log.warning("ceilings could not be read (%s); kept as %s, and to be measured again", error, kept)
         return None
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: Path, inode: int, mtime_ns: int, size: int) -> Ceilings:
+    """The file as it is in that state; reading it anew takes milliseconds, which each race would spend."""
+    return _parse(path, files.read_json(path, _SCHEMA, _VERSION))
 
 
 def _parse(path: Path, document: Mapping[str, Any]) -> Ceilings:
