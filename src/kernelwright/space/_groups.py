@@ -92,7 +92,8 @@ class Group(ABC):
                     if self.allows(tried):
                         return self._difference(configuration, tried)
             return None
-        return self._difference(configuration, changed)
+        # Nothing is different where settling undid the change.
+        return self._difference(configuration, changed) or None
 
     def _difference(self, old: Mapping[str, Value], new: Mapping[str, Value]) -> Configuration:
         return {name: new[name] for name in self.names if not same(old[name], new[name])}
