@@ -56,7 +56,7 @@ CONVOLUTION = t1(
         "use_padding==0 or block_size_x % 32 != 0",
         "32 <= block_size_x * block_size_y <= 1024",
         "use_padding==0 or use_shmem != 0",
-        "use_shmem == 0 or (((block_size_x*tile_size_x+filter_width-1))*(block_size_y*tile_size_y+14)) < 12*1024",
+        "use_shmem == 0 or (block_size_x*tile_size_x+filter_width-1)*(block_size_y*tile_size_y+14) < 12*1024",
     ],
     block_size_x=16,
     block_size_y=16,

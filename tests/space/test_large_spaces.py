@@ -152,6 +152,27 @@ def test_a_constraint_over_everything_still_draws_valid_points() -> None:
     )
 
 
+def test_a_wide_constraint_among_local_ones_is_drawn_from_what_these_allow() -> None:
+    """Local rules alone leave a third of a percent here; rejection has to deal with the wide one only."""
+    names = [f"p{index}" for index in range(20)]
+    local = [f"p{index} <= p{index + 1}" for index in range(19)]
+    tested = Space({name: space.range(0, 3) for name in names}, [*local, f"{'+'.join(names)} != 31"])
+    asked = itertools.count()
+
+    def wide(configuration: dict[str, int]) -> bool:
+        next(asked)
+        return sum(configuration.values()) != 31
+
+    tested = Space(tested.parameters, [*local, wide])
+    rng = random.Random(0)
+    tested.sample(rng)
+    before = next(asked)
+    assert all(tested.contains(tested.sample(rng)) for _ in range(100))
+    assert next(asked) - before < 300
+    with pytest.raises(SpaceError, match="'p0 > p19'"):
+        Space(tested.parameters, [*tested.constraints, "p0 > p19"])
+
+
 def test_a_continuum_under_a_constraint() -> None:
     tested = Space({"x": space.range(0.0, 1.0), "y": space.range(0.0, 1.0)}, ["x + y <= 0.5"])
     rng = random.Random(0)
