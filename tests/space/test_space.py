@@ -187,6 +187,8 @@ def test_an_empty_space_names_the_constraints(
         ("(a + 1).real > 1", "an attribute of more than a name"),
         ("[a for a in (1, 2)]", "uses ListComp"),
         ("a % (a - a) == 0", "fails on"),
+        ("a < 9**9**9", "power above 64"),
+        ("a < 9**999999999", "power above 64"),
     ],
 )
 def test_an_expression_is_arithmetic_only(text: str, says: str) -> None:

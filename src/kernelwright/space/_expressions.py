@@ -30,6 +30,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sqrt": math.sqrt,
     "sum": sum,
 }
+#: The largest number that may stand in an exponent: files of spaces come from strangers.
+_LARGEST_POWER = 64
 _ALLOWED = (
     ast.Expression,
     ast.BoolOp,
@@ -118,6 +120,8 @@ def parse(text: str) -> Expression:
             isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS and not node.keywords
         ):
             raise SpaceError(f"the constraint {text!r} calls more than {', '.join(FUNCTIONS)}")
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and _may_explode(node.right):
+            raise SpaceError(f"the constraint {text!r} raises to a power above {_LARGEST_POWER}")
     called = {id(node.func) for node in ast.walk(body) if isinstance(node, ast.Call)}
     for node in ast.walk(body):
         if isinstance(node, ast.Name) and id(node) not in called:
@@ -128,6 +132,15 @@ def parse(text: str) -> Expression:
         if isinstance(node, ast.Name) and id(node) not in called:
             node.id = slots[node.id]
     return Expression(text.strip(), ordered, body)
+
+
+def _may_explode(exponent: ast.expr) -> bool:
+    """Whether a power could take forever: a tower of powers, or a large number."""
+    return any(
+        isinstance(node, ast.Pow)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value > _LARGEST_POWER)
+        for node in ast.walk(exponent)
+    )
 
 
 class _Dots(ast.NodeTransformer):
