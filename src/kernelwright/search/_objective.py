@@ -202,12 +202,16 @@ def _is_findable(name: str) -> bool:
     for count in range(1, len(words) + 1):
         spec = importlib.machinery.PathFinder.find_spec(".".join(words[:count]), path)
         if spec is None:
-            # Some finders (editable installs) serve packages that are on no path.
-            return getattr(getattr(module, "__spec__", None), "parent", None) is not None and any(
-                finder.find_spec(words[0], None) is not None
-                for finder in sys.meta_path
-                if finder is not importlib.machinery.PathFinder and hasattr(finder, "find_spec")
-            )
+            return _is_editable(words[0])
         path = spec.submodule_search_locations
     file = getattr(module, "__file__", None)
     return spec is not None and (file is None or spec.origin is None or Path(file).samefile(spec.origin))
+
+
+def _is_editable(package: str) -> bool:
+    """Whether it is found by a finder that site-packages install, as editable installs do."""
+    return any(
+        getattr(finder, "__module__", "").startswith("__editable__")
+        and finder.find_spec(package, None) is not None
+        for finder in sys.meta_path
+    )
