@@ -287,9 +287,12 @@ class TestProcesses:
 
     def test_a_template_that_dies_is_replaced(self):
         with IsoMultiProcessWorker(misbehaving.behave) as worker:
-            for pid in descendants():
-                if b"_forkserver.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(pid, 9)
+            family = {
+                pid for pid in descendants() if b"_forkserver.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            }
+            for pid in family:
+                os.kill(pid, 9)
+            assert soon(lambda: not family & descendants())
             assert one(worker, "return", value=1.0).scores == (1.0,)
 
     @pytest.mark.parametrize("worker_type", PROCESS_WORKERS)

@@ -183,7 +183,10 @@ class Slot:
                     self._drop()
                     time.sleep(SLICE_S)
                     continue
-                return self._attend(child, task, _Watch(child, mark, self._rules, task), holding)
+                result = self._attend(child, task, _Watch(child, mark, self._rules, task), holding)
+            if result.failure is None or result.failure.kind != "worker_lost":
+                return result
+            lost = result.failure.reason
         return self._result(task, Failure("worker_lost", lost), time.time())
 
     def rest(self) -> None:
@@ -296,6 +299,8 @@ class Slot:
 
 def failure_of(outcome: Outcome) -> Failure:
     """The failure that the end of a process is, when it was to return scores."""
+    if outcome.end is End.SIGNALLED and outcome.signal is None:
+        return Failure("worker_lost", "the process that watched over the objective was killed")
     how = replace(outcome, stderr="").describe()
     if outcome.end is End.OUT_OF_MEMORY:
         return Failure("out_of_memory", f"the process was {how}")
