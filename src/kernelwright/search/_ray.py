@@ -6,16 +6,22 @@ import contextlib
 import math
 import os
 import queue
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from kernelwright.errors import MissingExtraError
 from kernelwright.errors import UsageError
+from kernelwright.process import Child
+from kernelwright.process import ChildEnded
+from kernelwright.process import ChildTimeout
+from kernelwright.process import Limits
 from kernelwright.search._evaluation import BASELINE_CONFIG
 from kernelwright.search._family import Family
 from kernelwright.search._objective import ObjectiveError
@@ -27,6 +33,7 @@ from kernelwright.search._worker import Task
 from kernelwright.search._worker import TaskResult
 from kernelwright.search._worker import Worker
 
+_HEAD = Path(__file__).with_name("_ray_head.py")
 _ATTEMPTS = 3
 _START_PATIENCE_S = 60.0
 #: So many actors in a row that do not come up, with none that is there, end the wait for one.
@@ -137,6 +144,7 @@ class RayWorker(Worker):
         self._wants_baselines = baselines
         self.baselines: dict[str, tuple[float, ...] | Failure] = {}
         self._ours = False
+        self._cluster: Child | None = None
         self._thread: threading.Thread | None = None
         self._reset()
 
@@ -154,18 +162,25 @@ class RayWorker(Worker):
         packed = pack(self.objective, self._settings, by_value=True)
         ray = self._ray
         if not ray.is_initialized():
-            local = {}
-            if self._address is None and not os.environ.get("RAY_ADDRESS"):
-                cpus = math.ceil(self.num_workers * self._resources["num_cpus"])
-                local = {"num_cpus": max(cpus, os.cpu_count() or 1), "include_dashboard": False}
+            address = self._address or os.environ.get("RAY_ADDRESS") or self._start_cluster()
+            ray.init(address=address, log_to_driver=self.debug)
             self._ours = True
-            ray.init(address=self._address, log_to_driver=self.debug, **local)
         self._packed = ray.put(packed)
         for _ in range(self.num_workers):
             self._hire()
         self._wait_for_one()
         self._thread = threading.Thread(target=self._follow, name=self.name, daemon=True)
         self._thread.start()
+
+    def _start_cluster(self) -> str:
+        """Start a local cluster, which ends with us however we end; its address."""
+        cpus = max(math.ceil(self.num_workers * self._resources["num_cpus"]), os.cpu_count() or 1)
+        self._cluster = Child([sys.executable, "-P", str(_HEAD), str(cpus)], limits=Limits(wall_s=math.inf))
+        try:
+            return str(self._cluster.receive(_START_PATIENCE_S)["address"])
+        except (ChildEnded, ChildTimeout) as error:
+            said = self._cluster.said()[1].strip()
+            raise UsageError(f"no local Ray cluster could be started: {error}; {said[-500:]}") from None
 
     def _wait_for_one(self) -> None:
         """Wait until one actor is there: the others come as the cluster has room."""
@@ -198,6 +213,9 @@ class RayWorker(Worker):
         if self._ours:
             self._ray.shutdown()
             self._ours = False
+        if self._cluster is not None:
+            self._cluster.kill()
+            self._cluster = None
 
     # -- in the thread that listens ------------------------------------------------------------------------
 
