@@ -1,21 +1,53 @@
 """What to try next, and what was tried: optimisers and the journal. Knows nothing of kernels."""
 
+from kernelwright.search._async import AsyncWorker
+from kernelwright.search._evaluation import BASELINE_CONFIG
+from kernelwright.search._evaluation import Evaluation
+from kernelwright.search._evaluation import INVALID_SCORE
+from kernelwright.search._iso import IsoMultiProcessWorker
 from kernelwright.search._journal import Event
 from kernelwright.search._journal import Journal
 from kernelwright.search._journal import read_journal
+from kernelwright.search._lanes import Device
+from kernelwright.search._lanes import Lanes
 from kernelwright.search._local import LocalSearch
+from kernelwright.search._objective import ObjectiveError
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._optimizer import Proposal
+from kernelwright.search._pool import MultiProcessWorker
 from kernelwright.search._random import RandomSearch
+from kernelwright.search._ray import RayWorker
+from kernelwright.search._serial import SerialWorker
+from kernelwright.search._stages import Skip
+from kernelwright.search._stages import Staged
+from kernelwright.search._worker import Task
+from kernelwright.search._worker import TaskResult
+from kernelwright.search._worker import Worker
 
 __all__ = [
+    "BASELINE_CONFIG",
+    "INVALID_SCORE",
+    "AsyncWorker",
+    "Device",
+    "Evaluation",
     "Event",
     "Failure",
+    "IsoMultiProcessWorker",
     "Journal",
+    "Lanes",
     "LocalSearch",
+    "MultiProcessWorker",
+    "ObjectiveError",
     "Optimizer",
     "Proposal",
     "RandomSearch",
+    "RayWorker",
+    "SerialWorker",
+    "Skip",
+    "Staged",
+    "Task",
+    "TaskResult",
+    "Worker",
     "read_journal",
 ]
