@@ -52,7 +52,7 @@ CATALOGUE = {
 }
 _KEYS = ("catalogue", "baseline", "verdict", "says", "needs", "race", "mode", "comparison")
 #: Shorter than a person would have it: no call of a cheat takes as long unless it hangs.
-PATIENCE = Patience(silent_s=2.0, total_s=6.0)
+PATIENCE = Patience(silent_s=2.0, total_s=8.0)
 #: Of check and race together; most are through long before.
 BUDGET_S = 12.0
 
