@@ -131,3 +131,7 @@ class UnreadableError(KernelwrightError):
 
 class UsageError(KernelwrightError, ValueError):
     """A call or command line that makes no sense; the text says what would."""
+
+
+class NoScoreError(KernelwrightError, LookupError):
+    """A search has nothing to choose from: no evaluation has the score that was asked for."""
