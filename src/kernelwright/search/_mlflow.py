@@ -23,7 +23,7 @@ _LONGEST = 500
 class MLflowTracker(Tracker):
     """Scores, normalised scores and seconds as metrics at step `number`; settings as parameters.
 
-    `tracking_uri` is any of MLflow's: a database (the default: `mlflow.db` here), a folder, a server. A search
+    `tracking_uri` is any of MLflow's: a database (by default `mlflow.db` here), a folder, a server. A search
     that is resumed goes on in its MLflow run. Nothing of MLflow's global state is touched.
 
     Raises MissingExtraError when mlflow, or what its database backend needs, is not installed.

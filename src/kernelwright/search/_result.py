@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from typing import Literal
 
+from kernelwright import files
 from kernelwright.errors import NoScoreError
 from kernelwright.errors import UsageError
+from kernelwright.search import _export
 from kernelwright.search._evaluation import Evaluation
 
 ProblemType = Literal["min", "max"]
@@ -58,6 +61,33 @@ class SearchResult:
                     f"evaluation {one.number} has {len(one.scores)} scores where num_objectives is "
                     f"{num_objectives}"
                 )
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | Path,
+        *,
+        problem_type: ProblemType | Sequence[ProblemType] = "min",
+        normalize: bool | None = None,
+    ) -> SearchResult:
+        """The result that `to_csv` wrote; `normalize` unless said: whether the file has normalised scores.
+
+        A file with the columns `score_1` … and `params` alone will do. Raises FileFormatError.
+        """
+        evaluations, count = _export.read_csv(Path(path))
+        if normalize is None:
+            normalize = any(one.normalised is not None for one in evaluations)
+        return cls(evaluations, num_objectives=count, problem_type=problem_type, normalize=normalize)
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write all evaluations as CSV: `generation, score_N, params, norm_score_N, metadata`."""
+        files.write_atomic(Path(path), _export.csv_text(self.evaluations, self.num_objectives))
+        return Path(path)
+
+    def to_jsonl(self, path: str | Path) -> Path:
+        """Write all evaluations as JSON lines with the keys of `to_csv`."""
+        files.write_atomic(Path(path), _export.jsonl_text(self.evaluations, self.num_objectives))
+        return Path(path)
 
     @cached_property
     def candidates(self) -> list[Evaluation]:
@@ -166,7 +196,7 @@ class SearchResult:
             "score": self._shown(evaluation.scores),
             "norm_score": self._shown(evaluation.normalised),
             "generation": evaluation.generation,
-            "metadata": metadata(evaluation),
+            "metadata": _export.metadata(evaluation),
         }
 
     def __len__(self) -> int:
@@ -206,27 +236,6 @@ class SearchResult:
             f"none of {len(self)} evaluations is a candidate with a score ({causes}); "
             "`diagnose` says what to do"
         )
-
-
-def metadata(evaluation: Evaluation) -> dict[str, Any]:
-    """The evaluation's own metadata and, under `evaluation`, how it was done; only what JSON knows."""
-    from kernelwright.files import as_plain
-
-    own: dict[str, Any] = {
-        "number": evaluation.number,
-        "configuration": as_plain(evaluation.configuration),
-        "origin": evaluation.origin,
-        "started_at": evaluation.started_at,
-        "seconds": evaluation.seconds,
-        "worker": evaluation.worker,
-    }
-    if evaluation.baseline:
-        own["baseline"] = True
-    if evaluation.failure is not None:
-        own["failure"] = {"kind": evaluation.failure.kind, "reason": evaluation.failure.reason}
-    if evaluation.stderr:
-        own["stderr"] = evaluation.stderr
-    return {**as_plain(evaluation.metadata), "evaluation": own}
 
 
 def _directions(
