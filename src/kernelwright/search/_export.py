@@ -93,7 +93,7 @@ def read_csv(path: Path) -> tuple[list[Evaluation], int]:
             reader = csv.DictReader(stream)
             names = list(reader.fieldnames or ())
             count = _objectives(path, names)
-            found = []
+            found: list[Evaluation] = []
             for row in reader:
                 found.append(_evaluation(path, reader.line_num, row, len(found) + 1, count))
     except (csv.Error, UnicodeDecodeError) as error:
