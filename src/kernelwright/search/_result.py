@@ -15,6 +15,7 @@ from kernelwright import files
 from kernelwright.errors import NoScoreError
 from kernelwright.errors import UsageError
 from kernelwright.search import _export
+from kernelwright.search import _pareto
 from kernelwright.search._evaluation import Evaluation
 
 ProblemType = Literal["min", "max"]
@@ -175,6 +176,37 @@ class SearchResult:
             raise UsageError(f"top_k takes at least 1; got {k}")
         return [self.record(one) for one in self.ranked[:k]]
 
+    def pareto_front(self) -> list[dict[str, Any]]:
+        """The candidates that no other one beats in every objective, by the first objective, best first."""
+        return [self.record(one) for one in self.front]
+
+    @cached_property
+    def front(self) -> list[Evaluation]:
+        """The evaluations behind `pareto_front`."""
+        costs = [self.costs(one) for one in self.ranked]
+        kept = [self.ranked[place] for place in _pareto.front(costs)]
+        return sorted(kept, key=lambda one: (self.costs(one), one.number))
+
+    def hypervolume(self, reference: Sequence[float] | None = None) -> float:
+        """The volume between the Pareto front and a reference point that is worse in every objective.
+
+        In the units of the compared values, multiplied; `reference` in the same. By default it is the worst
+        value of any candidate in each objective, so that volumes of two searches can only be compared with
+        a reference that is given. 0 where nothing has a score. Raises UsageError for a reference of another
+        number of objectives.
+        """
+        if reference is not None and len(reference) != self.num_objectives:
+            raise UsageError(f"the reference needs {self.num_objectives} values; got {len(reference)}")
+        if not self.ranked:
+            return 0.0
+        costs = [self.costs(one) for one in self.ranked]
+        if reference is None:
+            corner = tuple(max(column) for column in zip(*costs, strict=True))
+        else:
+            pairs = zip(reference, self.directions, strict=True)
+            corner = tuple(-value if way == "max" else value for value, way in pairs)
+        return _pareto.hypervolume(costs, corner)
+
     def progress(self, objective: int = 0) -> list[Step]:
         """Every candidate's value in one objective with the best so far, in order."""
         self._check_objective(objective)
@@ -220,13 +252,12 @@ class SearchResult:
 
     def _by_front(self, compared: list[Evaluation]) -> list[Evaluation]:
         costs = [self.costs(one) for one in compared]
-        lows = [min(column) for column in zip(*costs, strict=True)]
-        spans = [(max(column) - min(column)) or 1.0 for column in zip(*costs, strict=True)]
-        far = [
-            sum(((cost - low) / span) ** 2 for cost, low, span in zip(row, lows, spans, strict=True))
-            for row in costs
-        ]
-        return [compared[place] for place in sorted(range(len(compared)), key=far.__getitem__)]
+        ranked: list[Evaluation] = []
+        for places in _pareto.fronts(costs):
+            far = _distances([costs[place] for place in places])
+            order = sorted(range(len(places)), key=far.__getitem__)
+            ranked += [compared[places[index]] for index in order]
+        return ranked
 
     def _why_empty(self) -> str:
         if not self.evaluations:
@@ -250,3 +281,13 @@ def _directions(
             f"got {problem_type!r}"
         )
     return ways
+
+
+def _distances(costs: Sequence[tuple[float, ...]]) -> list[float]:
+    """How far each point is from the ideal corner, every objective scaled to its range."""
+    lows = [min(column) for column in zip(*costs, strict=True)]
+    spans = [(max(column) - min(column)) or 1.0 for column in zip(*costs, strict=True)]
+    return [
+        sum(((cost - low) / span) ** 2 for cost, low, span in zip(row, lows, spans, strict=True))
+        for row in costs
+    ]

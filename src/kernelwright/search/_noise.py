@@ -1,0 +1,75 @@
+"""How much scores of the same thing scatter, and whether they drift, from evaluations made more than once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernelwright.space import key
+
+if TYPE_CHECKING:
+    from kernelwright.search._evaluation import Evaluation
+
+#: So many baselines are needed before they can show a trend at the 5% level.
+LEAST_FOR_DRIFT = 5
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The trend of the baseline: its relative change over the run, and the p-value of Kendall's test."""
+
+    change: float
+    p: float
+    count: int
+
+
+def noise_sd(evaluations: Sequence[Evaluation], objective: int) -> float | None:
+    """The standard deviation of one score of one thing, from things that were scored more than once.
+
+    From differences of neighbouring repeats (von Neumann 1941), which slow drift does not inflate; their
+    median, which single disturbances do not. None where there are fewer than three such differences.
+    """
+    repeats: dict[str, list[float]] = defaultdict(list)
+    for one in evaluations:
+        if one.scores is not None:
+            name = "baseline" if one.baseline else key(one.configuration)
+            repeats[name].append(one.scores[objective])
+    differences = [
+        abs(after - before) for series in repeats.values() for before, after in itertools.pairwise(series)
+    ]
+    if len(differences) < 3:
+        return None
+    # The median of |x − y| of two normal values of deviation s is 0.9539 s.
+    return statistics.median(differences) / 0.9539
+
+
+def drift(baselines: Sequence[Evaluation], objective: int) -> Drift | None:
+    """The trend of the baseline's score over time: Theil and Sen's slope, Kendall's test of its sign.
+
+    None where there are fewer than five, or all are equal.
+    """
+    scores = [(one.started_at or float(one.number), one.scores[objective]) for one in baselines if one.scores]
+    values = [value for _, value in scores]
+    if len(scores) < LEAST_FOR_DRIFT or min(values) == max(values):
+        return None
+    from scipy.stats import kendalltau
+    from scipy.stats import theilslopes
+
+    times = [at for at, _ in scores]
+    slope = float(theilslopes(values, times)[0])
+    middle = statistics.median(values)
+    if middle == 0:
+        return None
+    change = slope * (max(times) - min(times)) / abs(middle)
+    p = float(kendalltau(times, values).pvalue)
+    return Drift(change, 1.0 if math.isnan(p) else p, len(scores))
+
+
+def luck(sd: float, count: int) -> float:
+    """By how much the best of `count` equals looks better than it is, about: sd · sqrt(2 ln count)."""
+    return sd * math.sqrt(2.0 * math.log(max(count, 2)))
