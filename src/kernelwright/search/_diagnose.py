@@ -101,7 +101,7 @@ def _failures(result: SearchResult) -> Iterator[Finding]:
 
 
 def _failing_values(result: SearchResult) -> Iterator[Finding]:
-    """Values with which far more evaluations fail than without: Fisher's exact test, Bonferroni over values."""
+    """Values with which more evaluations fail than without: Fisher's exact test, Bonferroni over values."""
     from scipy.stats import fisher_exact
 
     judged = [one for one in result.evaluations if not one.baseline]
@@ -160,18 +160,16 @@ def _improvement(result: SearchResult) -> Iterator[Finding]:
     if result.num_objectives > 1 or not result.baselines:
         return
     best = result.ranked[0]
-    maximised = result.directions[0] == "max"
-    if result.normalised:
-        base = 1.0
-        level = statistics.median(_first(result.baselines))
-        sd = _noise.noise_sd(result.evaluations, 0)
-        sd = sd / abs(level) if sd is not None and level else None
-    else:
-        base = statistics.median(_first(result.baselines))
-        sd = _noise.noise_sd(result.evaluations, 0)
+    base = 1.0 if result.normalised else statistics.median(_first(result.baselines))
     value = result.values(best)[0]
-    gain = value - base if maximised else base - value
-    seen = f"the best of {len(result.ranked)} candidates, #{best.number}, has {value:.6g}; the baseline {base:.6g}"
+    gain = value - base if result.directions[0] == "max" else base - value
+    noise = _noise.noise(result.evaluations, 0)
+    if result.normalised and noise is not None and not noise.relative:
+        noise = None
+    seen = (
+        f"the best of {len(result.ranked)} candidates, #{best.number}, has {value:.6g}; "
+        f"the baseline {base:.6g}"
+    )
     if gain <= 0:
         yield Finding(
             "no_improvement",
@@ -180,11 +178,11 @@ def _improvement(result: SearchResult) -> Iterator[Finding]:
             "keep the baseline, or search other parameters; if something must be better, check that the "
             "objective measures the baseline in the same way (same inputs, same warm-up)",
         )
-    elif sd is not None and gain <= _noise.luck(sd, len(result.ranked)):
+    elif noise is not None and gain <= _noise.luck(noise.at(base), len(result.ranked)):
         yield Finding(
             "no_improvement",
             "warning",
-            f"{seen}: no more than the luck of the best of so many equals, with noise of {sd:.2g}",
+            f"{seen}: no more than the luck of the best of so many equals, with noise of {noise}",
             "do not ship it on this evidence: measure it and the baseline in turns (`minimize` does), or "
             "give the objective more repeats",
         )
@@ -239,24 +237,24 @@ def _drift(result: SearchResult) -> Iterator[Finding]:
 def _noisy(result: SearchResult) -> Iterator[Finding]:
     if result.num_objectives > 1 or len(result.ranked) < _FEW:
         return
-    sd = _noise.noise_sd(result.evaluations, 0)
-    if sd is None:
+    noise = _noise.noise(result.evaluations, 0)
+    if noise is None:
         yield Finding(
             "noise_not_known",
             "note",
             "nothing was evaluated often enough to tell the noise of the scores",
-            "set normalize=True or baseline_every, so that the baseline is evaluated again as the run goes on",
+            "set normalize=True: then the baseline is evaluated again as the run goes on",
         )
         return
     costs = sorted(-one if result.directions[0] == "max" else one for one in _first(result.ranked))
-    reach = 2.0 * sd * 2.0**0.5
+    reach = 2.0 * noise.at(costs[0]) * 2.0**0.5
     alike = sum(cost - costs[0] <= reach for cost in costs)
     spread = statistics.median(costs) - costs[0]
-    if alike > max(2, len(costs) // 4) or spread < reach:
+    if noise.deviation > 0 and (alike > max(2, len(costs) // 4) or spread < reach):
         yield Finding(
             "too_noisy",
             "warning",
-            f"the noise of one score is {sd:.2g}, so that {alike} of {len(costs)} candidates cannot be told "
+            f"the noise of one score is {noise}, so that {alike} of {len(costs)} candidates cannot be told "
             "from the best",
             "make the objective repeat its measurement and return the median, keep the machine quiet (one "
             "measuring worker, fixed clocks), or race the best few again in turns",

@@ -28,24 +28,44 @@ class Drift:
     count: int
 
 
-def noise_sd(evaluations: Sequence[Evaluation], objective: int) -> float | None:
-    """The standard deviation of one score of one thing, from things that were scored more than once.
+@dataclass(frozen=True)
+class Noise:
+    """The standard deviation of one score: in proportion to the score where `relative`, else as it is."""
+
+    deviation: float
+    relative: bool
+
+    def at(self, score: float) -> float:
+        """The standard deviation of a score of about this value."""
+        return self.deviation * abs(score) if self.relative else self.deviation
+
+    def __str__(self) -> str:
+        return f"{self.deviation:.2%}" if self.relative else f"{self.deviation:.2g}"
+
+
+def noise(evaluations: Sequence[Evaluation], objective: int) -> Noise | None:
+    """How much one score of one thing scatters, from things that were scored more than once.
 
     From differences of neighbouring repeats (von Neumann 1941), which slow drift does not inflate; their
-    median, which single disturbances do not. None where there are fewer than three such differences.
+    median, which single disturbances do not. Where all scores are positive, in proportion to the score, as
+    times and rates scatter. None where there are fewer than three such differences.
     """
     repeats: dict[str, list[float]] = defaultdict(list)
     for one in evaluations:
         if one.scores is not None:
             name = "baseline" if one.baseline else key(one.configuration)
             repeats[name].append(one.scores[objective])
+    repeats = {name: series for name, series in repeats.items() if len(series) > 1}
+    relative = all(value > 0 for series in repeats.values() for value in series)
     differences = [
-        abs(after - before) for series in repeats.values() for before, after in itertools.pairwise(series)
+        abs(math.log(after / before)) if relative else abs(after - before)
+        for series in repeats.values()
+        for before, after in itertools.pairwise(series)
     ]
     if len(differences) < 3:
         return None
     # The median of |x − y| of two normal values of deviation s is 0.9539 s.
-    return statistics.median(differences) / 0.9539
+    return Noise(statistics.median(differences) / 0.9539, relative)
 
 
 def drift(baselines: Sequence[Evaluation], objective: int) -> Drift | None:

@@ -16,8 +16,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "compiled functions inside it",
     "timeout": "raise task_timeout if slow configurations may be good; else the limit does its work: lower "
     "it, or forbid slow values, to save time",
-    "crashed": "read stderr in `show`; forbid with a constraint what crashes; IsoMultiProcessWorker keeps one "
-    "crash from touching the next evaluation",
+    "crashed": "read stderr in `show`; forbid with a constraint what crashes; IsoMultiProcessWorker keeps "
+    "one crash from touching the next evaluation",
     "out_of_memory": "fewer workers at a time, a smaller problem, or a constraint on what needs the memory",
     "exited": "the objective, or something it calls, ends the process: let it return or raise instead",
     "worker_lost": "a machine or worker went away: the search goes on with the others; look at its log",
