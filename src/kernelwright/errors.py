@@ -148,3 +148,7 @@ class BaselineError(EvaluationFailedError):
 
 class RunMismatchError(KernelwrightError, ValueError):
     """A run that this search cannot go on with: it was begun with another space or other objectives."""
+
+
+class NoScoreError(KernelwrightError, LookupError):
+    """A search has nothing to choose from: no evaluation has the score that was asked for."""

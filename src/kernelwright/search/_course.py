@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -24,9 +24,6 @@ from kernelwright.search._store import Store
 from kernelwright.space import Configuration
 from kernelwright.space import key
 from kernelwright.space import SearchSpace
-
-_log = logging.getLogger(__name__)
-
 
 class Course:
     """The state of a run: a function of what its store holds, so that any process can go on with it.
@@ -51,11 +48,16 @@ class Course:
         self.space = space
         self.setup = setup
         self.cache = cache
+        self.closed = False
+        self.finished = False
+        self.begun_at = time.time()
         self.told: list[Evaluation] = []
         self.open: dict[int, Evaluation] = {}
         self.listeners: list[Callable[[Evaluation], None]] = []
         self.exhausted = False
         self._optimizer = optimizer
+        self._earlier_s = 0.0
+        self._sat_down_at = time.monotonic()
         self._heard: set[str] = set()
         self._baselines: list[Evaluation] = []
         self._unlearned: list[Evaluation] = []
@@ -103,6 +105,23 @@ class Course:
     def again(self, number: int) -> None:
         """Ask this evaluation again, as whoever had it was lost."""
         self._again.append(self.open[number])
+
+    def requeue(self) -> None:
+        """Ask again for all that was asked and not told."""
+        waiting = {one.number for one in self._again}
+        self._again.extend(one for one in self.open.values() if one.number not in waiting)
+
+    def find(self, configuration: Configuration, *, baseline: bool) -> Evaluation | None:
+        """What was asked, and not told, with this configuration."""
+        for one in self.open.values():
+            if one.baseline == baseline and (baseline or key(one.configuration) == key(configuration)):
+                return one
+        return None
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds of all sittings."""
+        return self._earlier_s + time.monotonic() - self._sat_down_at
 
     @property
     def left(self) -> int | None:
@@ -219,6 +238,7 @@ class Course:
         the same, because it depends on more than its seed and what it is told, or is of another release: then
         this course is of no more use. Without, it is told what was asked and what came of it.
         """
+        self._earlier_s = _sat(records)
         evaluations, pending = read_evaluations(records)
         ended = {one.number: one for one in evaluations}
         asked = {one.number: one for one in [*evaluations, *pending]}
@@ -242,6 +262,29 @@ class Course:
     def results(self) -> list[Evaluation]:
         """All that was told, in order, with scores against the baselines around them."""
         return normalise(self.told) if self.setup.normalize else list(self.told)
+
+    def end(self, reason: str, *, finished: bool) -> None:
+        """The sitting is over."""
+        self.finished = finished
+        self.store.ended(self.run_id, reason, finished=finished)
+
+    def close(self) -> None:
+        """Let go of the store; another process may go on."""
+        self.closed = True
+        self.store.close()
+        if self.cache is not None:
+            self.cache.close()
+
+
+def _sat(records: Sequence[Record]) -> float:
+    """Seconds of all sittings: each from its first record to its last."""
+    spent, began, last = 0.0, None, 0.0
+    for record in records:
+        if began is None or record.kind == "resumed":
+            spent += 0.0 if began is None else last - began
+            began = record.at
+        last = record.at
+    return spent if began is None else spent + last - began
 
 
 def _no_baseline(evaluation: Evaluation) -> str:

@@ -35,12 +35,13 @@ class LocalSearch(Optimizer):
         space: Space,
         *,
         seed: int = 0,
+        objectives: int = 1,
         start: int = 8,
         sample: int = 500,
         temperature: float = 0.15,
         cooling: float = 0.9,
     ) -> None:
-        super().__init__(space, seed=seed)
+        super().__init__(space, seed=seed, objectives=objectives)
         self._temperature = temperature
         self._cooling = cooling
         self._start = self._design(start, sample)
@@ -58,7 +59,8 @@ class LocalSearch(Optimizer):
         drawn = self._draw_new(rng)
         return None if drawn is None else Proposal(drawn, "random")
 
-    def _learn(self, configuration: Configuration, score: float) -> None:
+    def _learn(self, configuration: Configuration, scores: tuple[float, ...]) -> None:
+        score = scores[0]
         if score <= self._current_score or self._accepts(key(configuration), score - self._current_score):
             self._current, self._current_score = configuration, score
 

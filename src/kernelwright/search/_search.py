@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 import time
@@ -14,24 +15,28 @@ from typing import Any
 
 from kernelwright import settings
 from kernelwright.errors import RunMismatchError
+from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
 from kernelwright.search._configuration import SearchConfiguration
 from kernelwright.search._course import Course
 from kernelwright.search._drive import drive
 from kernelwright.search._drive import End
 from kernelwright.search._evaluation import Evaluation
+from kernelwright.search._inline import InlineWorker
 from kernelwright.search._interrupt import Interrupts
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._results_cache import objective_hash
 from kernelwright.search._results_cache import ResultsCache
+from kernelwright.search._random import RandomSearch
+from kernelwright.search._result import SearchResult
 from kernelwright.search._scores import read_scores
 from kernelwright.search._store import new_run_id
-from kernelwright.search._store import read_run
-from kernelwright.search._store import Record
-from kernelwright.search._store import Run
 from kernelwright.search._store import RunInfo
 from kernelwright.search._store import Store
+from kernelwright.search._tracker import Guarded
+from kernelwright.search._tracker import make_tracker
+from kernelwright.search._worker import Worker
 from kernelwright.space import SearchSpace
 
 _log = logging.getLogger(__name__)
@@ -97,7 +102,6 @@ class Search:
         self._store = None if store is None else Path(store)
         self._samples = random.Random(f"{self.search_config.seed}/samples")
         self._course: Course | None = None
-        self._spent_s = 0.0
 
     # -- the run -------------------------------------------------------------------------------------------
 
@@ -120,7 +124,7 @@ class Search:
             num_objectives=self.search_config.num_objectives,
             problem_type=self.search_config.problem_type,
             normalize=self.search_config.normalize,
-            info=None if course is None else self._info(course.run_id),
+            info=None if course is None else self._info(course),
         )
 
     def start(self, num_workers: int = 1, task_timeout: float | None = None) -> SearchResult:
@@ -138,32 +142,21 @@ class Search:
         """
         _check_start(num_workers, task_timeout)
         course = self._begun()
-        began = time.monotonic()
-        self._tracker.start(self._info(course.run_id))
-        end: End | None = None
+        course.requeue()
+        self._tracker.start(self._info(course))
+        result: SearchResult | None = None
         try:
-            with Interrupts() as interrupts, self._progress(course), self._worker(num_workers, task_timeout) as worker:
-                most = self.search_config.max_time
-                end = drive(
-                    course,
-                    worker,
-                    time_left=None if most is None else most - self._spent_s,
-                    exit_on_failure=self.exit_on_failure,
-                    stopped=lambda: interrupts.heard,
-                )
+            end = self._drive(course, num_workers, task_timeout)
+            result = self.result
         except BaseException as error:
-            course.store.ended(course.run_id, f"{type(error).__name__}: {error}", finished=False)
+            course.end(f"{type(error).__name__}: {error}", finished=False)
             raise
         else:
-            course.store.ended(course.run_id, end.reason, finished=end.finished)
+            course.end(end.reason, finished=end.finished)
         finally:
-            self._spent_s += time.monotonic() - began
-            result = self.result
-            self._dump(result)
-            self._tracker.end(result if end is not None else None)
-            course.requeue()
-            if end is not None and end.finished:
-                self.close()
+            self.close()
+            self._dump(self.result)
+            self._tracker.end(result)
         return result
 
     def sample(self, n: int = 1) -> list[Any]:
@@ -216,17 +209,7 @@ class Search:
         if self._course is not None:
             raise UsageError(f"this search is at run {self._course.run_id}; resume with another Search")
         path, name = self._locate(run)
-        store = Store(path, wait_s=_RELEASE_S)
-        try:
-            kept = store.read(name)
-            self._check_same(kept.info)
-            course = self._replayed(store, kept)
-        except BaseException:
-            store.close()
-            raise
-        store.resumed(kept.info.id)
-        self._spent_s = _spent(kept.records)
-        self._attach(course)
+        self._course = self._resumed(path, name)
         return self
 
     def close(self) -> None:
@@ -241,3 +224,129 @@ class Search:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    # -- within --------------------------------------------------------------------------------------------
+
+    def _begun(self) -> Course:
+        course = self._course
+        if course is not None and course.closed and not course.finished:
+            course = self._resumed(course.store.path, course.run_id)
+        elif course is None or course.closed:
+            course = self._new()
+        self._course = course
+        return course
+
+    def _new(self) -> Course:
+        name = new_run_id()
+        path = self._store or settings.runs_dir() / name / "journal.sqlite"
+        optimizer = self._optimizer()  # before anything is stored: its options may be wrong
+        store = Store(path, create=True)
+        try:
+            space = {"fingerprint": self.search_space.fingerprint, **self.search_space.describe()}
+            store.begin(RunInfo(name, time.time(), self._settings(), space))
+            return self._followed(Course(store, name, self.search_space, self.search_config, optimizer))
+        except BaseException:
+            store.close()
+            raise
+
+    def _resumed(self, path: Path, name: str | None) -> Course:
+        store = Store(path, wait_s=_RELEASE_S)
+        try:
+            kept = store.read(name)
+            self._check_same(kept.info)
+            for asking in (True, False):
+                course = Course(store, kept.info.id, self.search_space, self.search_config, self._optimizer())
+                if course.replay(kept.records, asking=asking):
+                    break
+                _log.info("run %s: the optimiser does not repeat itself; it is told what happened", name)
+            store.resumed(kept.info.id)
+            return self._followed(course)
+        except BaseException:
+            store.close()
+            raise
+
+    def _followed(self, course: Course) -> Course:
+        if self._cache_folder is not None and self._objective_hash is not None:
+            fingerprint = self.search_space.fingerprint
+            course.cache = ResultsCache(self._cache_folder, self._objective_hash, fingerprint)
+        course.listeners.append(self._tracker.evaluation)
+        return course
+
+    def _optimizer(self) -> Optimizer:
+        setup = self.search_config
+        options = dict(setup.optimizer_options)
+        if isinstance(setup.optimizer, Optimizer):
+            return copy.deepcopy(setup.optimizer)  # the user's stays as it is, for another sitting
+        return RandomSearch(self.search_space.space, seed=setup.seed, objectives=setup.num_objectives, **options)
+
+    def _drive(self, course: Course, num_workers: int, task_timeout: float | None) -> End:
+        make = InlineWorker if self.debug or self.worker_type is None else self.worker_type
+        worker = make(
+            self.objective_function,
+            num_workers=num_workers,
+            task_timeout=task_timeout,
+            num_objectives=self.search_config.num_objectives,
+            debug=self.debug,
+        )
+        most = self.search_config.max_time
+        with Interrupts() as interrupts, worker:
+            return drive(
+                course,
+                worker,
+                time_left=None if most is None else most - course.spent_s,
+                exit_on_failure=self.exit_on_failure,
+                stopped=lambda: interrupts.heard,
+            )
+
+    def _info(self, course: Course) -> RunInfo:
+        return RunInfo(course.run_id, course.begun_at, self._settings(), None, course.finished)
+
+    def _settings(self) -> dict[str, Any]:
+        objective = self.objective_function
+        name = getattr(objective, "__qualname__", type(objective).__qualname__)
+        return {**self.search_config.to_json(), "objective": name}
+
+    def _locate(self, run: str | Path) -> tuple[Path, str | None]:
+        if self._store is not None and not Path(run).is_file():
+            return self._store, str(run)
+        if isinstance(run, Path) or Path(run).is_file():
+            return Path(run), None
+        path = settings.runs_dir() / run / "journal.sqlite"
+        if not path.exists():
+            known = [one.parent.name for one in settings.runs_dir().glob("*/journal.sqlite")]
+            raise UnknownNameError("run", run, known)
+        return path, None
+
+    def _check_same(self, info: RunInfo) -> None:
+        mine = {**self._settings(), "space": self.search_space.fingerprint}
+        theirs = {**info.settings, "space": (info.space or {}).get("fingerprint")}
+        for name in ("space", "num_objectives", "problem_type", "normalize"):
+            if mine[name] != theirs.get(name):
+                raise RunMismatchError(
+                    f"run {info.id} was begun with {name} {theirs.get(name)!r}, and this search has "
+                    f"{mine[name]!r}; resume it with what it was begun with, or start another run"
+                )
+        if mine["objective"] != theirs.get("objective"):
+            _log.warning("run %s was begun with the objective %s", info.id, theirs.get("objective"))
+
+    def _dump(self, result: SearchResult) -> None:
+        if self.dump_results is None:
+            return
+        if self.dump_results.suffix == ".jsonl":
+            result.to_jsonl(self.dump_results)
+        else:
+            result.to_csv(self.dump_results)
+
+
+def _check_start(num_workers: Any, task_timeout: Any) -> None:
+    if isinstance(num_workers, bool) or not isinstance(num_workers, int) or num_workers < 1:
+        raise UsageError(f"num_workers is a whole number of at least 1, not {num_workers!r}")
+    if task_timeout is not None and (
+        isinstance(task_timeout, bool) or not isinstance(task_timeout, int | float) or not task_timeout > 0
+    ):
+        raise UsageError(f"task_timeout is seconds, a number above zero, not {task_timeout!r}")
+
+
+def _check_count(n: Any) -> None:
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise UsageError(f"n is a whole number of at least 1, not {n!r}")

@@ -18,6 +18,7 @@ from typing import Any
 from kernelwright import files
 from kernelwright.errors import FileFormatError
 from kernelwright.errors import UnknownNameError
+from kernelwright.errors import UsageError
 from kernelwright.search import _one_file as one_file
 from kernelwright.search._baseline import normalise
 from kernelwright.search._evaluation import Evaluation
@@ -110,9 +111,9 @@ class Store:
 
     def begin(self, info: RunInfo) -> str:
         """Enter a new run; its id, made here unless `info` has one that is free."""
-        name = info.id or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        name = info.id or new_run_id()
         if name in self._runs:
-            raise UnknownNameError("free run id", name, ())
+            raise UsageError(f"{self.path} has a run {name} already; leave the id out, so that one is made")
         number = len(self._runs) + 1
         self._connection.execute(
             "INSERT INTO runs VALUES (?, ?, ?, ?, ?)",
@@ -181,6 +182,11 @@ class Store:
             "INSERT INTO records (run, at, kind, body) VALUES (?, ?, ?, ?)",
             (self._runs[run], time.time(), kind, _text(body)),
         )
+
+
+def new_run_id() -> str:
+    """A name for a run: the local time to the second, and what tells it from others of the same second."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
 
 
 def read_runs(path: Path | str) -> list[RunInfo]:
