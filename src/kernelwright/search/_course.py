@@ -18,12 +18,13 @@ from kernelwright.search._evaluation import Evaluation
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._results_cache import ResultsCache
-from kernelwright.search._store import Record
 from kernelwright.search._store import read_evaluations
+from kernelwright.search._store import Record
 from kernelwright.search._store import Store
 from kernelwright.space import Configuration
 from kernelwright.space import key
 from kernelwright.space import SearchSpace
+
 
 class Course:
     """The state of a run: a function of what its store holds, so that any process can go on with it.
@@ -74,7 +75,7 @@ class Course:
     # -- asking --------------------------------------------------------------------------------------------
 
     def next(self) -> Evaluation | None:
-        """What to evaluate now, stored as asked; None when nothing is left, or nothing before more is told."""
+        """What to evaluate now, stored as asked; None when nothing is left, or not before more is told."""
         while True:
             evaluation = self._again.popleft() if self._again else self._propose()
             if evaluation is None:
@@ -131,7 +132,9 @@ class Course:
 
     def _propose(self) -> Evaluation | None:
         if self._wants_baseline():
-            return Evaluation(self._numbers + 1, dict(self._nothing or {}), {}, origin="baseline", baseline=True)
+            return Evaluation(
+                self._numbers + 1, dict(self._nothing or {}), {}, origin="baseline", baseline=True
+            )
         if self.left == 0 or self.exhausted:
             return None
         proposals = self._optimizer.ask(1)
@@ -173,8 +176,8 @@ class Course:
     def tell(self, evaluation: Evaluation) -> Evaluation:
         """Store what came of an evaluation that was asked, then learn from it.
 
-        Raises UsageError when it was not asked or was told before; BaselineError when scores are to be divided
-        by the baseline's and its first has none.
+        Raises UsageError when it was not asked or was told before; BaselineError when scores are to be
+        divided by the baseline's and its first has none.
         """
         if evaluation.number not in self.open:
             raise UsageError(f"evaluation {evaluation.number} was never asked, or its result was told before")

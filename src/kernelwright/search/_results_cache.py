@@ -86,7 +86,7 @@ class ResultsCache:
 
 
 def objective_hash(objective: Callable[[Any], Any]) -> str:
-    """A hash of an objective's source: of a function with its defaults and what it closes over, of an object's
+    """A hash of an objective's source: a function's, with its defaults and what it closes over, or an object's
     class and state. What they call elsewhere is not looked at.
 
     Raises UsageError when neither source nor state can be had.
@@ -95,8 +95,8 @@ def objective_hash(objective: Callable[[Any], Any]) -> str:
         parts = _parts(objective)
     except (OSError, TypeError, AttributeError, pickle.PicklingError) as error:
         raise UsageError(
-            f"the source of {objective!r} cannot be had ({error}), so that results could not be told from those "
-            "of another objective; define it in a file, or leave cache_folder out"
+            f"the source of {objective!r} cannot be had ({error}), so that its results could not be told "
+            "from another's; define it in a file, or leave cache_folder out"
         ) from error
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 

@@ -26,10 +26,10 @@ from kernelwright.search._inline import InlineWorker
 from kernelwright.search._interrupt import Interrupts
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
-from kernelwright.search._results_cache import objective_hash
-from kernelwright.search._results_cache import ResultsCache
 from kernelwright.search._random import RandomSearch
 from kernelwright.search._result import SearchResult
+from kernelwright.search._results_cache import objective_hash
+from kernelwright.search._results_cache import ResultsCache
 from kernelwright.search._scores import read_scores
 from kernelwright.search._store import new_run_id
 from kernelwright.search._store import RunInfo
@@ -89,7 +89,9 @@ class Search:
         if search_config is not None and not isinstance(search_config, SearchConfiguration):
             raise UsageError(f"search_config is a SearchConfiguration, not {search_config!r}")
         self.objective_function = objective_function
-        self.search_space = search_space if isinstance(search_space, SearchSpace) else SearchSpace(search_space)
+        self.search_space = (
+            search_space if isinstance(search_space, SearchSpace) else SearchSpace(search_space)
+        )
         self.search_config = (search_config or SearchConfiguration()).derived(self.search_space.space)
         self.worker_type = worker_type
         self.exit_on_failure = exit_on_failure
@@ -179,7 +181,11 @@ class Search:
         return asked
 
     def tell(
-        self, config: Any, outcome: float | tuple[float, ...] | Failure, *, metadata: Mapping[str, Any] | None = None
+        self,
+        config: Any,
+        outcome: float | tuple[float, ...] | Failure,
+        *,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Evaluation:
         """Take what the objective returned for a configuration, asked or not; the evaluation as stored.
 
@@ -190,7 +196,11 @@ class Search:
         baseline = isinstance(config, Mapping) and not config
         configuration = {} if baseline else self.search_space.flat(config)
         evaluation = course.find(configuration, baseline=baseline) or course.note(configuration, config)
-        answer = outcome if isinstance(outcome, Failure) else read_scores(outcome, self.search_config.num_objectives)
+        answer = (
+            outcome
+            if isinstance(outcome, Failure)
+            else read_scores(outcome, self.search_config.num_objectives)
+        )
         told = replace(evaluation, started_at=time.time(), metadata=dict(metadata or {}))
         if isinstance(answer, Failure):
             return course.tell(replace(told, failure=answer))
@@ -277,7 +287,9 @@ class Search:
         options = dict(setup.optimizer_options)
         if isinstance(setup.optimizer, Optimizer):
             return copy.deepcopy(setup.optimizer)  # the user's stays as it is, for another sitting
-        return RandomSearch(self.search_space.space, seed=setup.seed, objectives=setup.num_objectives, **options)
+        return RandomSearch(
+            self.search_space.space, seed=setup.seed, objectives=setup.num_objectives, **options
+        )
 
     def _drive(self, course: Course, num_workers: int, task_timeout: float | None) -> End:
         make = InlineWorker if self.debug or self.worker_type is None else self.worker_type

@@ -13,6 +13,7 @@ from kernelwright.space._shorthand import flag
 from kernelwright.space._shorthand import range
 from kernelwright.space._space import key
 from kernelwright.space._space import Space
+from kernelwright.space._template import SearchSpace
 
 __all__ = [
     "Choice",
@@ -22,6 +23,7 @@ __all__ = [
     "Flag",
     "Parameter",
     "Range",
+    "SearchSpace",
     "Space",
     "Value",
     "choice",
