@@ -86,7 +86,7 @@ class ResultsCache:
 
 
 def objective_hash(objective: Callable[[Any], Any]) -> str:
-    """A hash of an objective's source: a function's, with its defaults and what it closes over, or an object's
+    """A hash of an objective's source: a function's, with defaults and what it closes over, or an object's
     class and state. What they call elsewhere is not looked at.
 
     Raises UsageError when neither source nor state can be had.
