@@ -22,15 +22,14 @@ from kernelwright.search._course import Course
 from kernelwright.search._drive import drive
 from kernelwright.search._drive import End
 from kernelwright.search._evaluation import Evaluation
-from kernelwright.search._inline import InlineWorker
 from kernelwright.search._interrupt import Interrupts
+from kernelwright.search._iso import IsoMultiProcessWorker
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._random import RandomSearch
 from kernelwright.search._result import SearchResult
 from kernelwright.search._results_cache import objective_hash
 from kernelwright.search._results_cache import ResultsCache
-from kernelwright.search._scores import read_scores
 from kernelwright.search._store import new_run_id
 from kernelwright.search._store import RunInfo
 from kernelwright.search._store import Store
@@ -62,7 +61,7 @@ class Search:
             space is not evaluated again, and the evaluation's metadata say from which run it was `cached`.
         disable_progress_bar: no progress, also at a terminal.
         exit_on_failure: raise EvaluationFailedError at the first failed evaluation.
-        debug: evaluate in this process, one at a time, where a debugger sees it; no limit holds there.
+        debug: show what the objective writes, as it does.
         store: the file that keeps the run, beside others; else `journal.sqlite` in a folder of its own under
             KERNELWRIGHT_RUNS (`./runs`).
 
@@ -74,7 +73,7 @@ class Search:
         objective_function: Callable[[Any], Any],
         search_space: Any,
         search_config: SearchConfiguration | None = None,
-        worker_type: Callable[..., Worker] | None = None,
+        worker_type: Callable[..., Worker] = IsoMultiProcessWorker,
         tracker_config: Any = None,
         dump_results: Path | str | None = None,
         cache_folder: Path | str | None = None,
@@ -196,15 +195,13 @@ class Search:
         baseline = isinstance(config, Mapping) and not config
         configuration = {} if baseline else self.search_space.flat(config)
         evaluation = course.find(configuration, baseline=baseline) or course.note(configuration, config)
-        answer = (
-            outcome
-            if isinstance(outcome, Failure)
-            else read_scores(outcome, self.search_config.num_objectives)
-        )
         told = replace(evaluation, started_at=time.time(), metadata=dict(metadata or {}))
-        if isinstance(answer, Failure):
-            return course.tell(replace(told, failure=answer))
-        return course.tell(replace(told, scores=answer))
+        if isinstance(outcome, Failure):
+            return course.tell(replace(told, failure=outcome))
+        scores, failure = _task.judge(outcome, self.search_config.num_objectives)
+        if scores is None:
+            return course.tell(replace(told, failure=Failure(*(failure or ("invalid_score", "no score")))))
+        return course.tell(replace(told, scores=tuple(scores)))
 
     def resume(self, run: str | Path) -> Search:
         """Go on with a run, by its id or its store's path (then the latest run in it); this search.
@@ -292,8 +289,7 @@ class Search:
         )
 
     def _drive(self, course: Course, num_workers: int, task_timeout: float | None) -> End:
-        make = InlineWorker if self.debug or self.worker_type is None else self.worker_type
-        worker = make(
+        worker = self.worker_type(
             self.objective_function,
             num_workers=num_workers,
             task_timeout=task_timeout,
