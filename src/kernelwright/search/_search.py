@@ -17,6 +17,7 @@ from kernelwright import settings
 from kernelwright.errors import RunMismatchError
 from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
+from kernelwright.search import _task
 from kernelwright.search._configuration import SearchConfiguration
 from kernelwright.search._course import Course
 from kernelwright.search._drive import drive
