@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
@@ -119,6 +120,10 @@ class SpaceError(KernelwrightError, ValueError):
     """A search space or configuration that makes no sense; the text names the parameter or constraint."""
 
 
+class NotRepresentableError(SpaceError):
+    """Something in a space that a format cannot hold: a callable in JSON, a permutation in T1."""
+
+
 class UnreadableError(KernelwrightError):
     """A file of ours that may be whole, but that the system does not let be read now."""
 
@@ -131,6 +136,22 @@ class UnreadableError(KernelwrightError):
 
 class UsageError(KernelwrightError, ValueError):
     """A call or command line that makes no sense; the text says what would."""
+
+
+class EvaluationFailedError(KernelwrightError, RuntimeError):
+    """An evaluation failed in a search that was to stop at the first failure; `evaluation` is that one."""
+
+    def __init__(self, evaluation: Any, why: str) -> None:
+        self.evaluation = evaluation
+        super().__init__(why)
+
+
+class BaselineError(EvaluationFailedError):
+    """The baseline, by which scores were to be divided, has no score above zero."""
+
+
+class RunMismatchError(KernelwrightError, ValueError):
+    """A run that this search cannot go on with: it was begun with another space or other objectives."""
 
 
 class NoScoreError(KernelwrightError, LookupError):

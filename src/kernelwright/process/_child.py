@@ -137,6 +137,18 @@ class Child:
         """
         return self._work.runnable()
 
+    def processes(self) -> int:
+        """How many processes the child consists of, itself included, seen from outside."""
+        return self._work.processes()
+
+    def said(self, since: tuple[int, int] = (0, 0)) -> tuple[str, str, tuple[int, int]]:
+        """What the child has written so far: standard output, standard error, and how far that goes.
+
+        What it wrote before it sent a message is there once the message is received. `since` is how far an
+        earlier call came; of each stream the last `TAIL_BYTES` are kept.
+        """
+        return self._work.said(since)
+
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one message.
 

@@ -30,18 +30,37 @@ _PIPE_READS = 64  # at 64 KiB each more than any pipe holds
 
 
 class _Tail:
-    """The last bytes of a stream."""
+    """The last bytes of a stream, which two threads may read."""
 
     def __init__(self) -> None:
+        self.count = 0
         self._data = bytearray()
+        self._lock = threading.Lock()
 
-    def add(self, part: bytes) -> None:
-        self._data += part
-        if len(self._data) > 4 * TAIL_BYTES:
-            del self._data[:-TAIL_BYTES]
+    def read(self, handle: int) -> bool:
+        """Take what one read gives, without waiting for more; False at the end of the stream."""
+        with self._lock:
+            try:
+                part = os.read(handle, 1 << 16)
+            except BlockingIOError:
+                return True
+            self.count += len(part)
+            self._data += part
+            if len(self._data) > 4 * TAIL_BYTES:
+                del self._data[:-TAIL_BYTES]
+            return bool(part)
 
-    def text(self) -> str:
-        return bytes(self._data[-TAIL_BYTES:]).decode(errors="replace")
+    def drain(self, handle: int) -> None:
+        """Take what is in the pipe, without waiting for anyone who may still hold it."""
+        for _ in range(_PIPE_READS):
+            before = self.count
+            if not self.read(handle) or self.count == before:
+                return
+
+    def text(self, since: int = 0) -> str:
+        with self._lock:
+            kept = min(TAIL_BYTES, self.count - since)
+            return bytes(self._data[-kept:] if kept > 0 else b"").decode(errors="replace")
 
 
 class Supervised:
@@ -72,6 +91,8 @@ class Supervised:
         self._input = memoryview(input or b"")
         self._words = [os.fspath(word) for word in argv]
         self._lock = threading.Lock()
+        self._streams = threading.Lock()
+        self._open = True
         report, report_end = os.pipe()
         lifeline_end, lifeline = os.pipe()
         self._lifeline: int | None = lifeline
@@ -92,6 +113,8 @@ class Supervised:
         finally:
             os.close(report_end)
             os.close(lifeline_end)
+        os.set_blocking(self._supervisor.stdout, False)
+        os.set_blocking(self._supervisor.stderr, False)
         self._thread = threading.Thread(target=self._follow, name="kernelwright-child", daemon=True)
         self._thread.start()
 
@@ -142,6 +165,20 @@ class Supervised:
         """How many tasks of the work run or want to."""
         return _tree.runnable(self._tree())
 
+    def processes(self) -> int:
+        """How many processes the work has, ended ones that nobody has waited for included."""
+        return len([pid for pid in self._tree() if pid != self._said.init])
+
+    def said(self, since: tuple[int, int] = (0, 0)) -> tuple[str, str, tuple[int, int]]:
+        """Both outputs so far, from the positions `since` on, and the positions now."""
+        tails = ((self._supervisor.stdout, self._out), (self._supervisor.stderr, self._err))
+        with self._streams:
+            if self._outcome is None and self._open:
+                for handle, tail in tails:
+                    tail.drain(handle)
+        out, err = (tail.text(begin) for (_, tail), begin in zip(tails, since, strict=True))
+        return out, err, (self._out.count, self._err.count)
+
     def _tree(self) -> list[int]:
         """All live processes of the work, the supervisor not among them."""
         supervisor = self._said.supervisor
@@ -189,7 +226,8 @@ class Supervised:
                     self._guarded.set()
                 if not part or said.ended is not None:
                     break
-            self._drain(tails)
+            for handle, tail in tails.items():
+                tail.drain(handle)
         finally:
             self._finish()
 
@@ -212,9 +250,7 @@ class Supervised:
                 if handle == self._nudge:
                     return
                 if handle in tails:
-                    part = os.read(handle, 1 << 16)
-                    tails[handle].add(part)
-                    if not part:
+                    if not tails[handle].read(handle):
                         poll.unregister(handle)
                 elif handle == self._report:
                     yield handle
@@ -234,17 +270,6 @@ class Supervised:
             return True
         self._supervisor.end_input()
         return False
-
-    def _drain(self, tails: Mapping[int, _Tail]) -> None:
-        """Take what is left in the pipes, without waiting for anyone who may still hold them."""
-        for handle, tail in tails.items():
-            os.set_blocking(handle, False)
-            with contextlib.suppress(BlockingIOError):
-                for _ in range(_PIPE_READS):
-                    part = os.read(handle, 1 << 16)
-                    if not part:
-                        break
-                    tail.add(part)
 
     def _finish(self) -> None:
         """Make sure that all is dead, close everything, and settle the outcome."""
@@ -281,7 +306,9 @@ class Supervised:
             cause = self._supervisor.cause() if said.supervisor is None and vanished else None
             outcome = cause or Outcome(end, None, signal, out, err, wall_s)
         self._outcome = outcome
-        self._supervisor.close()
+        with self._streams:
+            self._open = False
+            self._supervisor.close()
         os.close(self._report)
         with self._lock:
             lifeline, self._lifeline = self._lifeline, None

@@ -1,5 +1,6 @@
 """What to try next, and what was tried: optimisers and the journal. Knows nothing of kernels."""
 
+from kernelwright.search._configuration import SearchConfiguration
 from kernelwright.search._evaluation import BASELINE_CONFIG
 from kernelwright.search._evaluation import Evaluation
 from kernelwright.search._evaluation import INVALID_SCORE
@@ -14,6 +15,12 @@ from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._optimizer import Proposal
 from kernelwright.search._random import RandomSearch
 from kernelwright.search._result import SearchResult
+from kernelwright.search._search import Search
+from kernelwright.search._store import read_run
+from kernelwright.search._store import read_runs
+from kernelwright.search._store import Run
+from kernelwright.search._store import RunInfo
+from kernelwright.search._store import Store
 from kernelwright.search._tracker import DisabledTracker
 from kernelwright.search._tracker import Guarded
 from kernelwright.search._tracker import make_tracker
@@ -34,8 +41,15 @@ __all__ = [
     "Optimizer",
     "Proposal",
     "RandomSearch",
+    "Run",
+    "RunInfo",
+    "Search",
+    "SearchConfiguration",
     "SearchResult",
+    "Store",
     "Tracker",
     "make_tracker",
     "read_journal",
+    "read_run",
+    "read_runs",
 ]
