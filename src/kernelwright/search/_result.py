@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 from typing import Literal
+from typing import TYPE_CHECKING
 
 from kernelwright import files
 from kernelwright.errors import NoScoreError
@@ -17,6 +19,11 @@ from kernelwright.errors import UsageError
 from kernelwright.search import _export
 from kernelwright.search import _pareto
 from kernelwright.search._evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from kernelwright.search._diagnose import Finding
+    from kernelwright.search._importance import Importances
+    from kernelwright.search._minimize import Minimized
 
 ProblemType = Literal["min", "max"]
 
@@ -79,6 +86,24 @@ class SearchResult:
         if normalize is None:
             normalize = any(one.normalised is not None for one in evaluations)
         return cls(evaluations, num_objectives=count, problem_type=problem_type, normalize=normalize)
+
+    @classmethod
+    def from_journal(cls, path: str | Path, run_id: str | None = None) -> SearchResult:
+        """The result of a run as its store has it, the latest unless `run_id` says which.
+
+        Also while the search goes on, or after it was killed. Raises what `read_run` does.
+        """
+        from kernelwright.search._store import read_run
+
+        run = read_run(path, run_id)
+        settings = run.info.settings
+        return cls(
+            run.evaluations,
+            num_objectives=settings.get("num_objectives", 1),
+            problem_type=settings.get("problem_type", "min"),
+            normalize=settings.get("normalize", False),
+            info=run.info,
+        )
 
     def to_csv(self, path: str | Path) -> Path:
         """Write all evaluations as CSV: `generation, score_N, params, norm_score_N, metadata`."""
@@ -206,6 +231,50 @@ class SearchResult:
             pairs = zip(reference, self.directions, strict=True)
             corner = tuple(-value if way == "max" else value for value, way in pairs)
         return _pareto.hypervolume(costs, corner)
+
+    def diagnose(self) -> list[Finding]:
+        """What is wrong with the search, the worst first, and what to do; empty where nothing was found."""
+        from kernelwright.search._diagnose import diagnose
+
+        return diagnose(self)
+
+    def importance(self, *, objective: int = 0, seed: int = 0) -> Importances:
+        """Which parameters mattered, with intervals and p-values; see `parameter_importance`."""
+        from kernelwright.search._importance import parameter_importance
+
+        self._check_objective(objective)
+        return parameter_importance(self, objective=objective, seed=seed)
+
+    def minimize(
+        self,
+        evaluate: Callable[[Any], Any],
+        search_space: Any,
+        *,
+        evaluation: Evaluation | None = None,
+        objective: int = 0,
+        **options: Any,
+    ) -> Minimized:
+        """The fewest settings of the best candidate that keep its win; see `minimize_settings`.
+
+        `evaluate` takes what an objective gets and returns what it returns; `search_space` is that of the
+        search; `evaluation` another candidate than the best. `options` go to `minimize_settings`; its
+        `reference` is, unless given, the baseline where every parameter can be left out, else the space's
+        default.
+
+        Raises NoScoreError when no candidate has a score.
+        """
+        from kernelwright.search._minimize import minimize_in_space
+
+        self._check_objective(objective)
+        return minimize_in_space(
+            evaluate,
+            search_space,
+            evaluation or self.best(objective if self.num_objectives > 1 else None),
+            num_objectives=self.num_objectives,
+            objective=objective,
+            maximise=self.directions[objective] == "max",
+            **options,
+        )
 
     def progress(self, objective: int = 0) -> list[Step]:
         """Every candidate's value in one objective with the best so far, in order."""
