@@ -4,10 +4,10 @@ The scores of a search are skewed and have long tails, so they are ranked (Conov
 not draw at random: what they liked early is over-represented, and parameters that were good together were
 tried together. Hence no marginal means, which would blame one parameter for another: all main effects are
 fitted at once, as levels of each parameter (`rank ~ parameter 1 + parameter 2 + …`). A parameter's share is
-the variance of its fitted effects over its levels, each level counted once, in proportion to what all
-effects and the residual have: the first-order Sobol' index (1993) of the additive model, as if all values
-had been tried equally often. What the estimates' own error adds to such a variance is taken off (σ² tr(C Cov β)), so that
-parameters of many values gain nothing.
+the variance of its fitted effects over its levels, each level counted once, in proportion to what all effects
+and the residual have: the first-order Sobol' index (1993) of the additive model, as if all values had been
+tried equally often. What the estimates' own error adds to such a variance is taken off (σ² tr(C Cov β)), so
+that parameters of many values gain nothing.
 
 The p-value permutes the residuals of the fit without the parameter (Freedman and Lane 1983), which holds for
 correlated parameters; over the parameters, Holm's procedure (1979) keeps the chance of any false claim. The

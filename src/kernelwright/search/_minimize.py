@@ -2,15 +2,15 @@
 
 A search changes everything it may, and most of what it changed does nothing. Here the settings in which the
 winner differs from the reference are taken away in ever smaller groups (delta debugging, Zeller and
-Hildebrandt 2002), until no single one of those left can be taken away. That is a minimum in the sense that each one left is
-needed beside the others; a smaller set made of other values is not looked for.
+Hildebrandt 2002), until no single one of those left can be taken away. That is a minimum in the sense that
+each one left is needed beside the others; a smaller set made of other values is not looked for.
 
 Scores are noisy, so nothing is compared with an old score. The candidate, the winner and the reference are
-evaluated in turns, in random order, in rounds. A round's difference is between the candidate and the point that
-keeps a given share of the win: `keep` of the way from reference to winner; what moves all three moves none of
-it. A candidate keeps the win when Student's interval of the mean difference is on the right side of zero, and
-loses it when on the wrong side. It is looked at after 3, 6, 12 and 24 rounds, each at a quarter of the level
-(Bonferroni). Undecided after the last is lost: a setting goes only when it is proven that it may.
+evaluated in turns, in random order, in rounds. A round's difference is between the candidate and the point
+that keeps a given share of the win: `keep` of the way from reference to winner; what moves all three moves
+none of it. A candidate keeps the win when Student's interval of the mean difference is on the right side of
+zero, and loses it when on the wrong side. It is looked at after 3, 6, 12 and 24 rounds, each at a quarter of
+the level (Bonferroni). Undecided after the last is lost: a setting goes only when it is proven that it may.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class Minimized:
     """The fewest settings that keep the win.
 
     `settings` are those kept, with their values; `dropped` those put back; `configuration` the whole point,
-    and `params` as an objective gets it. `share` is the share of the win that they keep, measured again at the end
-    on evaluations of their own, with its 95% interval; `win` the winner's gain over the reference, in the
-    score's units, positive where it is better. `won` says whether there was a win to keep: where not, nothing
-    was dropped and the reference is as good. `complete` is False where the budget ended first: then more could
-    perhaps be dropped.
+    and `params` as an objective gets it. `share` is the share of the win that they keep, measured again at
+    the end on evaluations of their own, with its 95% interval; `win` the winner's gain over the reference, in
+    the score's units, positive where it is better. `won` says whether there was a win to keep: where not,
+    nothing was dropped and the reference is as good. `complete` is False where the budget ended first: then
+    more could perhaps be dropped.
     """
 
     settings: Mapping[str, Any]
@@ -141,8 +141,8 @@ def minimize_settings(
     """
     if not 0.0 < keep <= 1.0 or not 0.5 <= level < 1.0 or max_rounds < _LOOKS[0]:
         raise UsageError(
-            f"keep is above 0 and at most 1, level at least 0.5 and below 1, max_rounds at least {_LOOKS[0]}; "
-            f"got {keep}, {level}, {max_rounds}"
+            f"keep is above 0 and at most 1, level at least 0.5 and below 1, max_rounds at least "
+            f"{_LOOKS[0]}; got {keep}, {level}, {max_rounds}"
         )
     names = [name for name in winner if name not in reference or reference[name] != winner[name]]
     budget = math.inf if max_evaluations is None else float(max_evaluations)
