@@ -119,6 +119,10 @@ class SpaceError(KernelwrightError, ValueError):
     """A search space or configuration that makes no sense; the text names the parameter or constraint."""
 
 
+class NotRepresentableError(SpaceError):
+    """Something in a space that a format cannot hold: a callable in JSON, a permutation in T1."""
+
+
 class UnreadableError(KernelwrightError):
     """A file of ours that may be whole, but that the system does not let be read now."""
 

@@ -7,12 +7,16 @@ import random
 from abc import ABC
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import cast
 from typing import TypeAlias
 
 from kernelwright.errors import SpaceError
 
-#: What a parameter may take. Plain, so that a configuration survives JSON unchanged.
-Value: TypeAlias = int | float | str | bool
+#: What can be listed in a choice, and what arrangements are made of.
+Scalar: TypeAlias = int | float | str | bool
+#: What a parameter may take. Plain, so that a configuration survives JSON (which turns tuples into lists;
+#: `Space.validate` turns them back). None: knocked out, or not active. A tuple: a permutation or a subset.
+Value: TypeAlias = Scalar | tuple[Scalar, ...] | None
 
 #: A parameter with more values than this is never listed out.
 MAX_LISTED = 4096
@@ -23,6 +27,11 @@ MAX_NEIGHBOURS = 16
 def same(left: object, right: object) -> bool:
     """Equal and of the same type: `1`, `1.0` and `True` are three values."""
     return type(left) is type(right) and left == right
+
+
+def _number(value: Value) -> float:
+    """A value that is known to be a number."""
+    return float(cast("float", value))
 
 
 class Parameter(ABC):
@@ -61,6 +70,14 @@ class Parameter(ABC):
     def nearest(self, value: object) -> Value | None:
         """The valid value closest to an invalid one, or None when nothing is close."""
 
+    def normalise(self, value: Value) -> Value:
+        """A value as JSON gives it back, as this parameter hands it out."""
+        return value
+
+    def weights(self) -> tuple[float, ...] | None:
+        """How likely each of `values` is to be drawn, relative to the others; None when all are equally."""
+        return None
+
 
 def _checked_default(kind: str, default: Value | None, first: Value, parameter: Parameter) -> Value:
     if default is None:
@@ -73,16 +90,19 @@ def _checked_default(kind: str, default: Value | None, first: Value, parameter: 
 class Choice(Parameter):
     """One of a few listed values. Numbers are ordered, with distance by rank or, with `log`, by logarithm."""
 
-    def __init__(self, values: Sequence[Value], *, default: Value | None = None, log: bool = False) -> None:
+    def __init__(self, values: Sequence[Scalar], *, default: Value = None, log: bool = False) -> None:
         if isinstance(values, str):
             raise SpaceError(f"choice: give a list of values, not the string {values!r}")
         self._values = tuple(values)
         if not self._values:
             raise SpaceError("choice: an empty list leaves nothing to choose; give at least one value")
+        self._place: dict[tuple[type, object], int] = {}
         for index, value in enumerate(self._values):
             if not isinstance(value, int | float | str | bool):
                 raise SpaceError(f"choice: {value!r} is not a number, a string or a bool")
-            if any(same(value, earlier) for earlier in self._values[:index]):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise SpaceError(f"choice: {value!r} is not a finite number")
+            if self._place.setdefault((type(value), value), index) != index:
                 raise SpaceError(f"choice: {value!r} is listed twice")
         self.ordered = all(isinstance(v, int | float) and not isinstance(v, bool) for v in self._values)
         self.log = log
@@ -91,13 +111,16 @@ class Choice(Parameter):
         self.stated = default is not None
         self.default = _checked_default("choice", default, self._values[0], self)
         self._ranked = sorted(self._values, key=float) if self.ordered else list(self._values)
+        self._ranks: dict[tuple[type, object], int] = {
+            (type(value), value): rank for rank, value in enumerate(self._ranked)
+        }
 
     def __repr__(self) -> str:
         return f"Choice({list(self._values)}, default={self.default!r})"
 
     def contains(self, value: object) -> bool:
         """Whether `value` is listed, with the same type."""
-        return any(same(value, known) for known in self._values)
+        return value.__hash__ is not None and (type(value), value) in self._place
 
     def sample(self, rng: random.Random) -> Value:
         """Any listed value, all equally likely."""
@@ -128,7 +151,7 @@ class Choice(Parameter):
             return tuple(0.5 if same(value, known) else 0.0 for known in self._values)
         if self.log:
             low, high = math.log(float(self._ranked[0])), math.log(float(self._ranked[-1]))
-            return ((math.log(float(value)) - low) / (high - low),)
+            return ((math.log(_number(value)) - low) / (high - low),)
         return (self._rank(value) / (len(self._ranked) - 1),)
 
     def nearest(self, value: object) -> Value | None:
@@ -145,7 +168,7 @@ class Choice(Parameter):
         return texts[close[0]] if close else None
 
     def _rank(self, value: Value) -> int:
-        return next(rank for rank, known in enumerate(self._ranked) if same(known, value))
+        return self._ranks[type(value), value]
 
 
 class Flag(Choice):
@@ -200,7 +223,7 @@ class Range(Parameter):
             return False
         if not self.low <= value <= self.high:
             return False
-        return self._steps is None or same(float(self._at(self._index(value))), float(value))
+        return self._steps is None or _number(self._at(self._index(value))) == value
 
     def sample(self, rng: random.Random) -> Value:
         """A number drawn evenly on the range's scale."""
@@ -213,10 +236,12 @@ class Range(Parameter):
         listed = self.values()
         if listed is not None and len(listed) <= MAX_NEIGHBOURS + 1:
             others = [other for other in listed if not same(other, value)]
-            return tuple(sorted(others, key=lambda other: (abs(float(other) - float(value)), float(other))))
+            return tuple(
+                sorted(others, key=lambda other: (abs(_number(other) - _number(value)), _number(other)))
+            )
         found: list[Value] = []
         if self._steps is not None and not self.log:
-            here = self._index(float(value))
+            here = self._index(_number(value))
             offsets = [sign << bit for bit in range(self._steps.bit_length()) for sign in (1, -1)]
             found = [self._at(here + offset) for offset in offsets if 0 <= here + offset <= self._steps]
         else:
@@ -248,8 +273,8 @@ class Range(Parameter):
         if self.high == self.low:
             return (0.0,)
         if self.log:
-            return (math.log(float(value) / self.low) / math.log(self.high / self.low),)
-        return ((float(value) - self.low) / (self.high - self.low),)
+            return (math.log(_number(value) / self.low) / math.log(self.high / self.low),)
+        return ((_number(value) - self.low) / (self.high - self.low),)
 
     def nearest(self, value: object) -> Value | None:
         """The closest number on the grid."""

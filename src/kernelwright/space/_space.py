@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections import Counter
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -20,6 +21,8 @@ from kernelwright.space._constraints import ConstraintLike
 from kernelwright.space._parameters import Parameter
 from kernelwright.space._parameters import same
 from kernelwright.space._parameters import Value
+from kernelwright.space._presence import Activity
+from kernelwright.space._presence import Conditional
 
 #: Parameters tied by constraints are listed out only up to this many combinations.
 MAX_ENUMERATED = 100_000
@@ -67,12 +70,15 @@ class Space:
     ) -> None:
         if not parameters:
             raise SpaceError("a space needs at least one parameter")
-        self.parameters: Mapping[str, Parameter] = MappingProxyType(dict(parameters))
-        self.constraints = tuple(
-            one if isinstance(one, Constraint) else Constraint(one) for one in constraints
+        self.parameters: Mapping[str, Parameter] = MappingProxyType(
+            {name: _bound(name, parameter, parameters) for name, parameter in parameters.items()}
         )
-        for constraint in self.constraints:
-            constraint.bound_to(self.parameters)
+        made = (one if isinstance(one, Constraint) else Constraint(one) for one in constraints)
+        self.constraints = tuple(one.bound_to(self.parameters) for one in made)
+        self._activities = tuple(
+            Activity(name, one) for name, one in self.parameters.items() if isinstance(one, Conditional)
+        )
+        self._rules = (*self.constraints, *self._activities)
         self._groups = self._tie()
         self._default = self._find_default()
 
@@ -94,7 +100,7 @@ class Space:
 
     def violated(self, configuration: Mapping[str, Value]) -> list[Constraint]:
         """The constraints that it does not meet."""
-        return [constraint for constraint in self.constraints if not constraint.holds(configuration)]
+        return [constraint for constraint in self._rules if not constraint.holds(configuration)]
 
     def validate(self, configuration: Mapping[str, Value]) -> Configuration:
         """The configuration as a fresh dict in the order of the parameters.
@@ -116,7 +122,7 @@ class Space:
         for constraint in self.violated(configuration):
             seen = {name: configuration[name] for name in constraint.scope or self.parameters}
             raise SpaceError(f"the constraint {constraint.name!r} is violated by {seen}")
-        return {name: configuration[name] for name in self.parameters}
+        return {name: one.normalise(configuration[name]) for name, one in self.parameters.items()}
 
     def sample(self, rng: random.Random) -> Configuration:
         """One valid configuration at random. Raises SpaceError when none is found."""
@@ -134,7 +140,7 @@ class Space:
         for name, parameter in self.parameters.items():
             for value in parameter.neighbours(configuration[name]):
                 changed = {**configuration, name: value}
-                if all(c.holds(changed) for c in self.constraints if c.scope is None or name in c.scope):
+                if all(c.holds(changed) for c in self._rules if c.scope is None or name in c.scope):
                     found.append(changed)
         if not found:
             for group in self._groups:
@@ -186,7 +192,7 @@ class Space:
 
     def _tie(self) -> list[_Group]:
         together = {name: {name} for name in self.parameters}
-        for constraint in self.constraints:
+        for constraint in self._rules:
             scope = self.parameters if constraint.scope is None else constraint.scope
             merged = set().union(*(together[name] for name in scope)) if scope else set()
             for name in merged:
@@ -198,7 +204,7 @@ class Space:
                 continue
             names = tuple(other for other in self.parameters if other in together[name])
             seen.update(names)
-            tied = tuple(c for c in self.constraints if c.scope is None or any(n in names for n in c.scope))
+            tied = tuple(c for c in self._rules if c.scope is None or any(n in names for n in c.scope))
             counts = [self.parameters[other].count for other in names]
             combinations = (
                 None if None in counts else math.prod(count for count in counts if count is not None)
@@ -325,3 +331,10 @@ def _on_places(
         return constraint.holds(values)
 
     return test
+
+
+def _bound(name: str, parameter: Parameter, names: Collection[str]) -> Parameter:
+    if not isinstance(parameter, Conditional):
+        return parameter
+    within = name[: name.rfind(".") + 1]
+    return Conditional([one.bound_to(names, within) for one in parameter.conditions], parameter.inner)

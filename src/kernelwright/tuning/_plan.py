@@ -83,5 +83,5 @@ def stored_winners(plan: Plan, pipeline: Pipeline) -> tuple[dict[str, tuple[str,
         elif not spaces[record.implementation].contains(configuration):
             notes.append(f"{where}: its configuration is outside today's space")
         else:
-            found[workload.bucket] = (record.implementation, configuration)
+            found[workload.bucket] = (record.implementation, {**configuration})
     return found, list(dict.fromkeys(notes))
