@@ -4,18 +4,24 @@ from kernelwright.search._configuration import SearchConfiguration
 from kernelwright.search._evaluation import BASELINE_CONFIG
 from kernelwright.search._evaluation import Evaluation
 from kernelwright.search._evaluation import INVALID_SCORE
+from kernelwright.search._iso import IsoMultiProcessWorker
 from kernelwright.search._journal import Event
 from kernelwright.search._journal import Journal
 from kernelwright.search._journal import read_journal
+from kernelwright.search._lanes import Device
+from kernelwright.search._lanes import Lanes
 from kernelwright.search._local import LocalSearch
 from kernelwright.search._loguru import LoguruTracker
 from kernelwright.search._mlflow import MLflowTracker
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._optimizer import Proposal
+from kernelwright.search._pool import MultiProcessWorker
 from kernelwright.search._random import RandomSearch
 from kernelwright.search._result import SearchResult
 from kernelwright.search._search import Search
+from kernelwright.search._stages import Skip
+from kernelwright.search._stages import Staged
 from kernelwright.search._store import read_run
 from kernelwright.search._store import read_runs
 from kernelwright.search._store import Run
@@ -25,19 +31,26 @@ from kernelwright.search._tracker import DisabledTracker
 from kernelwright.search._tracker import Guarded
 from kernelwright.search._tracker import make_tracker
 from kernelwright.search._tracker import Tracker
+from kernelwright.search._worker import Task
+from kernelwright.search._worker import TaskResult
+from kernelwright.search._worker import Worker
 
 __all__ = [
     "BASELINE_CONFIG",
     "INVALID_SCORE",
+    "Device",
     "DisabledTracker",
     "Evaluation",
     "Event",
     "Failure",
     "Guarded",
+    "IsoMultiProcessWorker",
     "Journal",
+    "Lanes",
     "LocalSearch",
     "LoguruTracker",
     "MLflowTracker",
+    "MultiProcessWorker",
     "Optimizer",
     "Proposal",
     "RandomSearch",
@@ -46,8 +59,13 @@ __all__ = [
     "Search",
     "SearchConfiguration",
     "SearchResult",
+    "Skip",
+    "Staged",
     "Store",
+    "Task",
+    "TaskResult",
     "Tracker",
+    "Worker",
     "make_tracker",
     "read_journal",
     "read_run",

@@ -285,9 +285,10 @@ class Search:
         options = dict(setup.optimizer_options)
         if isinstance(setup.optimizer, Optimizer):
             return copy.deepcopy(setup.optimizer)  # the user's stays as it is, for another sitting
-        return RandomSearch(
-            self.search_space.space, seed=setup.seed, objectives=setup.num_objectives, **options
-        )
+        kind = setup.optimizer if isinstance(setup.optimizer, type) else RandomSearch
+        made = kind(self.search_space.space, seed=setup.seed, objectives=setup.num_objectives, **options)
+        assert isinstance(made, Optimizer)
+        return made
 
     def _drive(self, course: Course, num_workers: int, task_timeout: float | None) -> End:
         worker = self.worker_type(
