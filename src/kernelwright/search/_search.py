@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 import random
 import time
@@ -314,7 +315,9 @@ class Search:
     def _settings(self) -> dict[str, Any]:
         objective = self.objective_function
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
-        return {**self.search_config.to_json(), "objective": name}
+        code = getattr(inspect.unwrap(objective), "__code__", None)
+        file = None if code is None else str(Path(code.co_filename).absolute())
+        return {**self.search_config.to_json(), "objective": name, "objective_file": file}
 
     def _locate(self, run: str | Path) -> tuple[Path, str | None]:
         if self._store is not None and not Path(run).is_file():
