@@ -138,7 +138,14 @@ def resume(
     job = load(file or objective_file(info))
     budget = _stated(max_evaluations=max_evaluations, max_time=_seconds(max_time), generations=generations)
     options = _options(
-        worker_type, tracker, dump_results, cache_folder, None, no_progress or as_json, exit_on_failure, debug
+        worker_type,
+        tracker,
+        dump_results,
+        cache_folder,
+        None,
+        no_progress or as_json,
+        exit_on_failure,
+        debug,
     )
     options["store"] = found.store
     search = job.search(_kept(job, info.settings, budget), options).resume(found.run)
@@ -160,9 +167,11 @@ def _go(search: Search, arguments: Mapping[str, Any], as_json: bool) -> None:
     from kernelwright.cli._search_view import facts
     from kernelwright.cli._search_view import make_console
     from kernelwright.cli._search_view import show_summary
+    from kernelwright.search import SearchResult
 
-    result = search.start(**arguments)
-    finished = bool(getattr(result.info, "finished", True))
+    search.start(**arguments)
+    # As the store has it: whether the run is finished is known when its last record is written.
+    result = SearchResult.from_journal(str(search.store), search.run)
     if as_json:
         typer.echo(json.dumps({**facts(result), "store": str(search.store)}, indent=1))
     else:
@@ -172,7 +181,7 @@ def _go(search: Search, arguments: Mapping[str, Any], as_json: bool) -> None:
             if one.severity != "note":
                 console.print(f"{one.severity}: {one.text}; {one.remedy}", soft_wrap=True, markup=False)
         console.print(f"stored in {search.store}", soft_wrap=True, markup=False)
-    if not finished:
+    if not result.info.finished:
         typer.echo(f"interrupted; go on with `kernelwright search resume {search.run}`", err=True)
         raise typer.Exit(_EXIT_INTERRUPTED)
     if not result.ranked:
