@@ -42,7 +42,7 @@ def _runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class InlineWorker(Worker):
-    """Calls the objective in this process, so that a test sees what it does, one a second of its own clock."""
+    """Calls the objective in this process, where a test sees it; by its own clock, one a second."""
 
     name = "inline"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -53,6 +54,8 @@ class Course:
         self.finished = False
         self.begun_at = time.time()
         self.told: list[Evaluation] = []
+        #: Evaluations told, those of the baseline that nobody proposed left out.
+        self.count = 0
         self.open: dict[int, Evaluation] = {}
         self.listeners: list[Callable[[Evaluation], None]] = []
         self.exhausted = False
@@ -94,10 +97,9 @@ class Course:
 
     def note(self, configuration: Configuration, config: Any) -> Evaluation:
         """Enter an evaluation that somebody else chose, as asked."""
-        name = key(configuration)
-        if any(key(one.configuration) == name for one in self.told):
+        baseline = isinstance(config, Mapping) and not config
+        if not baseline and key(configuration) in self._heard:
             raise UsageError(f"the result of {config!r} was told before")
-        baseline = isinstance(config, dict) and not config
         evaluation = Evaluation(self._numbers + 1, configuration, config, origin="told", baseline=baseline)
         self.store.asked(self.run_id, evaluation)
         self._note_asked(evaluation)
@@ -182,8 +184,7 @@ class Course:
         if evaluation.number not in self.open:
             raise UsageError(f"evaluation {evaluation.number} was never asked, or its result was told before")
         assert self.setup.pool_size is not None
-        done = sum(1 for one in self.told if one.origin != "baseline")
-        evaluation = replace(evaluation, generation=done // self.setup.pool_size)
+        evaluation = replace(evaluation, generation=self.count // self.setup.pool_size)
         self.store.told(self.run_id, evaluation)
         evaluation = self._absorb(evaluation)
         if self.cache is not None and not evaluation.baseline:
@@ -204,6 +205,7 @@ class Course:
         if self.setup.normalize and evaluation.scores is not None and self._baselines:
             evaluation = normalise([*self._baselines, evaluation])[-1]
         self.told.append(evaluation)
+        self.count += evaluation.origin != "baseline"
         if self.setup.normalize and not self._baselines:
             self._unlearned.append(evaluation)
         else:

@@ -28,6 +28,7 @@ from kernelwright.search._interrupt import Interrupts
 from kernelwright.search._iso import IsoMultiProcessWorker
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
+from kernelwright.search._progress import Progress
 from kernelwright.search._random import RandomSearch
 from kernelwright.search._result import SearchResult
 from kernelwright.search._results_cache import objective_hash
@@ -300,7 +301,15 @@ class Search:
             debug=self.debug,
         )
         most = self.search_config.max_time
-        with Interrupts() as interrupts, worker:
+        progress = Progress(
+            self.search_config.max_evaluations,
+            done=course.count,
+            directions=self.search_config.directions,
+            normalised=self.search_config.normalize,
+            disabled=self.disable_progress_bar,
+        )
+        course.listeners.append(progress.evaluation)
+        with Interrupts() as interrupts, progress, worker:
             return drive(
                 course,
                 worker,
