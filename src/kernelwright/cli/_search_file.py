@@ -76,7 +76,7 @@ class Job:
         worker = arguments.pop("worker_type", None) or self.worker_type
         if worker is not None:
             arguments["worker_type"] = worker_class(worker)
-        return Search(self.objective, self.search_space, configuration, **arguments)
+        return Search(self.objective, self.search_space, configuration, source=self.path, **arguments)
 
     def started(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of `start`."""
