@@ -1,5 +1,6 @@
 """What to try next, and what was tried: optimisers and the journal. Knows nothing of kernels."""
 
+from kernelwright.search._async import AsyncWorker
 from kernelwright.search._configuration import SearchConfiguration
 from kernelwright.search._evaluation import BASELINE_CONFIG
 from kernelwright.search._evaluation import Evaluation
@@ -13,13 +14,16 @@ from kernelwright.search._lanes import Lanes
 from kernelwright.search._local import LocalSearch
 from kernelwright.search._loguru import LoguruTracker
 from kernelwright.search._mlflow import MLflowTracker
+from kernelwright.search._objective import ObjectiveError
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._optimizer import Proposal
 from kernelwright.search._pool import MultiProcessWorker
 from kernelwright.search._random import RandomSearch
+from kernelwright.search._ray import RayWorker
 from kernelwright.search._result import SearchResult
 from kernelwright.search._search import Search
+from kernelwright.search._serial import SerialWorker
 from kernelwright.search._stages import Skip
 from kernelwright.search._stages import Staged
 from kernelwright.search._store import read_run
@@ -38,6 +42,7 @@ from kernelwright.search._worker import Worker
 __all__ = [
     "BASELINE_CONFIG",
     "INVALID_SCORE",
+    "AsyncWorker",
     "Device",
     "DisabledTracker",
     "Evaluation",
@@ -51,14 +56,17 @@ __all__ = [
     "LoguruTracker",
     "MLflowTracker",
     "MultiProcessWorker",
+    "ObjectiveError",
     "Optimizer",
     "Proposal",
     "RandomSearch",
+    "RayWorker",
     "Run",
     "RunInfo",
     "Search",
     "SearchConfiguration",
     "SearchResult",
+    "SerialWorker",
     "Skip",
     "Staged",
     "Store",
