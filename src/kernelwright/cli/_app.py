@@ -15,6 +15,7 @@ from kernelwright.cli import _doctor
 from kernelwright.cli import _explain
 from kernelwright.cli import _list
 from kernelwright.cli import _report
+from kernelwright.cli import _search
 from kernelwright.cli import _tune
 from kernelwright.cli import _winners
 
@@ -24,7 +25,7 @@ EXIT_INTERRUPTED = 130
 """Ended by Ctrl-C, as a shell reports SIGINT."""
 
 #: In the order of `kernelwright --help`: where am I, what is there, the main job, its neighbours.
-_COMMANDS = (_doctor, _list, _explain, _tune, _check, _bench, _winners, _build, _report)
+_COMMANDS = (_doctor, _list, _explain, _tune, _check, _bench, _search, _winners, _build, _report)
 
 
 class _Group(TyperGroup):

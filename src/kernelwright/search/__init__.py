@@ -2,9 +2,14 @@
 
 from kernelwright.search._async import AsyncWorker
 from kernelwright.search._configuration import SearchConfiguration
+from kernelwright.search._diagnose import diagnose
+from kernelwright.search._diagnose import Finding
 from kernelwright.search._evaluation import BASELINE_CONFIG
 from kernelwright.search._evaluation import Evaluation
 from kernelwright.search._evaluation import INVALID_SCORE
+from kernelwright.search._importance import Importance
+from kernelwright.search._importance import Importances
+from kernelwright.search._importance import parameter_importance
 from kernelwright.search._iso import IsoMultiProcessWorker
 from kernelwright.search._journal import Event
 from kernelwright.search._journal import Journal
@@ -13,6 +18,9 @@ from kernelwright.search._lanes import Device
 from kernelwright.search._lanes import Lanes
 from kernelwright.search._local import LocalSearch
 from kernelwright.search._loguru import LoguruTracker
+from kernelwright.search._minimize import Ablation
+from kernelwright.search._minimize import minimize_settings
+from kernelwright.search._minimize import Minimized
 from kernelwright.search._mlflow import MLflowTracker
 from kernelwright.search._objective import ObjectiveError
 from kernelwright.search._optimizer import Failure
@@ -42,19 +50,24 @@ from kernelwright.search._worker import Worker
 __all__ = [
     "BASELINE_CONFIG",
     "INVALID_SCORE",
+    "Ablation",
     "AsyncWorker",
     "Device",
     "DisabledTracker",
     "Evaluation",
     "Event",
     "Failure",
+    "Finding",
     "Guarded",
+    "Importance",
+    "Importances",
     "IsoMultiProcessWorker",
     "Journal",
     "Lanes",
     "LocalSearch",
     "LoguruTracker",
     "MLflowTracker",
+    "Minimized",
     "MultiProcessWorker",
     "ObjectiveError",
     "Optimizer",
@@ -74,7 +87,10 @@ __all__ = [
     "TaskResult",
     "Tracker",
     "Worker",
+    "diagnose",
     "make_tracker",
+    "minimize_settings",
+    "parameter_importance",
     "read_journal",
     "read_run",
     "read_runs",

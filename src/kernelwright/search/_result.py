@@ -87,6 +87,14 @@ class SearchResult:
             normalize = any(one.normalised is not None for one in evaluations)
         return cls(evaluations, num_objectives=count, problem_type=problem_type, normalize=normalize)
 
+    def csv(self) -> str:
+        """What `to_csv` writes."""
+        return _export.csv_text(self.evaluations, self.num_objectives)
+
+    def jsonl(self) -> str:
+        """What `to_jsonl` writes."""
+        return _export.jsonl_text(self.evaluations, self.num_objectives)
+
     @classmethod
     def from_journal(cls, path: str | Path, run_id: str | None = None) -> SearchResult:
         """The result of a run as its store has it, the latest unless `run_id` says which.
@@ -107,12 +115,12 @@ class SearchResult:
 
     def to_csv(self, path: str | Path) -> Path:
         """Write all evaluations as CSV: `generation, score_N, params, norm_score_N, metadata`."""
-        files.write_atomic(Path(path), _export.csv_text(self.evaluations, self.num_objectives))
+        files.write_atomic(Path(path), self.csv())
         return Path(path)
 
     def to_jsonl(self, path: str | Path) -> Path:
         """Write all evaluations as JSON lines with the keys of `to_csv`."""
-        files.write_atomic(Path(path), _export.jsonl_text(self.evaluations, self.num_objectives))
+        files.write_atomic(Path(path), self.jsonl())
         return Path(path)
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import random
+import sys
 import time
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -66,6 +67,8 @@ class Search:
         debug: show what the objective writes, as it does.
         store: the file that keeps the run, beside others; else `journal.sqlite` in a folder of its own under
             KERNELWRIGHT_RUNS (`./runs`).
+        source: the file that defines the objective and the space, for `kernelwright search resume`; else that
+            of the objective's module.
 
     Raises SpaceError and UsageError for what makes no sense.
     """
@@ -84,6 +87,7 @@ class Search:
         debug: bool = False,
         *,
         store: Path | str | None = None,
+        source: Path | str | None = None,
     ) -> None:
         if not callable(objective_function):
             raise UsageError(f"the objective is a function of a configuration, not {objective_function!r}")
@@ -103,6 +107,7 @@ class Search:
         self._cache_folder = None if cache_folder is None else Path(cache_folder)
         self._objective_hash = None if cache_folder is None else objective_hash(objective_function)
         self._store = None if store is None else Path(store)
+        self._source = source
         self._samples = random.Random(f"{self.search_config.seed}/samples")
         self._course: Course | None = None
 
@@ -323,7 +328,10 @@ class Search:
     def _settings(self) -> dict[str, Any]:
         objective = self.objective_function
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
-        return {**self.search_config.to_json(), "objective": name}
+        module = sys.modules.get(getattr(objective, "__module__", None) or "")
+        file = self._source or getattr(module, "__file__", None)
+        kept = None if file is None else str(Path(file).absolute())
+        return {**self.search_config.to_json(), "objective": name, "objective_file": kept}
 
     def _locate(self, run: str | Path) -> tuple[Path, str | None]:
         if self._store is not None and not Path(run).is_file():
