@@ -1,5 +1,6 @@
 """What to try next, and what was tried: optimisers and the journal. Knows nothing of kernels."""
 
+from kernelwright.search._annealing import LocalSearch
 from kernelwright.search._async import AsyncWorker
 from kernelwright.search._configuration import SearchConfiguration
 from kernelwright.search._diagnose import diagnose
