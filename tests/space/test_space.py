@@ -127,7 +127,7 @@ def test_a_huge_space_is_never_listed() -> None:
 
 def test_counting_needs_no_listing_where_parameters_are_free() -> None:
     tested = Space({f"p{index}": space.range(0, 999) for index in range(20)}, ["p0 == p1"])
-    assert tested.count() is None
+    assert tested.count() == 1000**19
     tested = Space({f"p{index}": space.range(0, 99) for index in range(20)}, ["p0 == p1"])
     assert tested.count() == 100**19
 

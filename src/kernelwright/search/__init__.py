@@ -1,5 +1,7 @@
 """What to try next, and what was tried: optimisers and the journal. Knows nothing of kernels."""
 
+from kernelwright.search._annealing import LocalSearch
+from kernelwright.search._async import AsyncWorker
 from kernelwright.search._configuration import SearchConfiguration
 from kernelwright.search._diagnose import diagnose
 from kernelwright.search._diagnose import Finding
@@ -21,13 +23,16 @@ from kernelwright.search._minimize import Ablation
 from kernelwright.search._minimize import minimize_settings
 from kernelwright.search._minimize import Minimized
 from kernelwright.search._mlflow import MLflowTracker
+from kernelwright.search._objective import ObjectiveError
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._optimizer import Proposal
 from kernelwright.search._pool import MultiProcessWorker
 from kernelwright.search._random import RandomSearch
+from kernelwright.search._ray import RayWorker
 from kernelwright.search._result import SearchResult
 from kernelwright.search._search import Search
+from kernelwright.search._serial import SerialWorker
 from kernelwright.search._stages import Skip
 from kernelwright.search._stages import Staged
 from kernelwright.search._store import read_run
@@ -47,6 +52,7 @@ __all__ = [
     "BASELINE_CONFIG",
     "INVALID_SCORE",
     "Ablation",
+    "AsyncWorker",
     "Device",
     "DisabledTracker",
     "Evaluation",
@@ -64,14 +70,17 @@ __all__ = [
     "MLflowTracker",
     "Minimized",
     "MultiProcessWorker",
+    "ObjectiveError",
     "Optimizer",
     "Proposal",
     "RandomSearch",
+    "RayWorker",
     "Run",
     "RunInfo",
     "Search",
     "SearchConfiguration",
     "SearchResult",
+    "SerialWorker",
     "Skip",
     "Staged",
     "Store",

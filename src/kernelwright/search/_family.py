@@ -71,8 +71,8 @@ class Family:
             ) from None
         except ChildTimeout:
             raise ObjectiveError(
-                f"the objective's module was not imported within {_LOAD_PATIENCE_S:.0f} s; move slow work from "
-                "the top level of the module into the objective"
+                f"the objective's module was not imported within {_LOAD_PATIENCE_S:.0f} s; move slow work "
+                "from the top level of the module into the objective"
             ) from None
         if message["trouble"] is not None:
             raise ObjectiveError(

@@ -86,21 +86,22 @@ def _task_of_child() -> ModuleType:
 
 
 def pack(objective: Any, settings: Mapping[str, Any], *, by_value: bool = False) -> bytes:
-    """The objective as `_task.load` reads it; `by_value` where the other machine may lack the files.
+    """The objective as `_task.load` reads it; `by_value` where another machine may lack the script.
 
     Raises ObjectiveError, or MissingExtraError when only cloudpickle could do it and it is not there.
     """
-    by_value = by_value and _is_of_user(objective)
-    main, modules = None, {}
-    try:
-        if by_value:
-            raise pickle.PicklingError("by value")
-        data = pickle.dumps(objective)
-        if b"__main__" in data:
-            main = _main()
-        modules = _unfindable(objective)
-    except Exception as error:  # noqa: BLE001 - pickling runs methods of the user's classes
-        data = _by_value(objective, error)
+    main: dict[str, str] | None = None
+    modules: dict[str, str] = {}
+    if by_value:
+        data = _by_value(objective, None)
+    else:
+        try:
+            data = pickle.dumps(objective)
+            if b"__main__" in data:
+                main = _main()
+            modules = _unfindable(objective)
+        except Exception as error:  # noqa: BLE001 - pickling runs methods of the user's classes
+            data = _by_value(objective, error)
     parcel = {
         "path": [str(Path(entry).absolute()) if entry == "" else entry for entry in sys.path],
         "main": main,
@@ -116,30 +117,30 @@ def pack_configuration(config: Any) -> str:
     return base64.b64encode(pickle.dumps(config)).decode()
 
 
-def _by_value(objective: Any, error: Exception) -> bytes:
+def _by_value(objective: Any, error: Exception | None) -> bytes:
     cloudpickle = _cloudpickle(objective)
     module = sys.modules.get(getattr(objective, "__module__", None) or type(objective).__module__)
     if module is not None and module.__name__ != "__main__" and not _is_findable(module.__name__):
         cloudpickle.register_pickle_by_value(module)
     try:
         return bytes(cloudpickle.dumps(objective))
-    except Exception as second:
+    except Exception as second:  # noqa: BLE001 - as above
         raise ObjectiveError(
-            f"the objective {_task.repr_of(objective)} cannot be sent to another process: {second}; make it a "
-            "function at the top level of a module, and open what it needs (locks, files, clients, devices) "
-            "inside it"
+            f"the objective {_task.repr_of(objective)} cannot be sent to another process: {second}; make it "
+            "a function at the top level of a module, and open what it needs (locks, files, clients, "
+            "devices) inside it"
         ) from error
 
 
 def _cloudpickle(objective: Any) -> Any:
     try:
-        import cloudpickle
+        import cloudpickle  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError(
             "cloudpickle",
             "search",
-            f"to send {_task.repr_of(objective)} to another process, since it is no function at the top level "
-            "of a module (making it one does without)",
+            f"to send {_task.repr_of(objective)} to another process, since it is no function at the top "
+            "level of a module (making it one does without)",
         ) from None
     return cloudpickle
 
@@ -187,10 +188,3 @@ def _is_findable(name: str) -> bool:
         path = spec.submodule_search_locations
     file = getattr(module, "__file__", None)
     return spec is not None and (file is None or spec.origin is None or Path(file).samefile(spec.origin))
-
-
-def _is_of_user(objective: Any) -> bool:
-    """Whether it is of `__main__`, or of a module that is not installed."""
-    name = getattr(objective, "__module__", None) or type(objective).__module__
-    file = getattr(sys.modules.get(name), "__file__", None) or ""
-    return name == "__main__" or not ("site-packages" in file or file.startswith(sys.base_prefix))

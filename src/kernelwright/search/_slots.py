@@ -97,8 +97,8 @@ class _Watch:
             count = self._child.processes()
             if count > self._rules.max_processes:
                 raise TooManyProcesses(
-                    f"the objective had {count} processes, of {self._rules.max_processes} that a task may have; "
-                    "all were killed"
+                    f"the objective had {count} processes, of {self._rules.max_processes} that a task may "
+                    "have; all were killed"
                 )
 
     def stderr(self) -> str:
@@ -126,22 +126,30 @@ class Slot:
         self._device = device
         self._measured = measured if measured is not None else Measured()
         self._child: Child | None = None
+        self._ready = False
         self._staged = False
 
     def prepare(self) -> Child:
         """Have a child that waits for a task; ObjectiveError when none can load the objective."""
         if self._child is not None and self._child.outcome is not None:
             self._drop()
-        if self._child is None:
-            how = "once" if self._rules.once else "many"
-            env = self._device.environment() if self._device is not None else None
-            try:
-                self._child = self._family.child("_task_child.py", how, limits=self._rules.limits(), env=env)
+        try:
+            if self._child is None:
+                self._child = self._new()
+            if not self._ready:
                 self._staged = self._family.ready(self._child)
-            except BaseException:
-                self._drop()
-                raise
+                self._ready = True
+        except BaseException:
+            self._drop()
+            raise
         return self._child
+
+    def _new(self) -> Child:
+        """A child that is about to be ready."""
+        self._ready = False
+        how = "once" if self._rules.once else "many"
+        env = self._device.environment() if self._device is not None else None
+        return self._family.child("_task_child.py", how, limits=self._rules.limits(), env=env)
 
     def run(self, task: Task) -> TaskResult:
         """Run a task; Closing when the worker is closed meanwhile."""
@@ -155,7 +163,7 @@ class Slot:
             with contextlib.ExitStack() as holding:
                 try:
                     child = self.prepare()
-                    message = {"config": config}
+                    message: dict[str, Any] = {"config": config}
                     if self._lanes is not None and self._device is not None and not self._staged:
                         holding.enter_context(self._lanes.measuring(self._device))
                         message |= {"cores": self._device.cores}
@@ -172,12 +180,13 @@ class Slot:
 
     def rest(self) -> None:
         """After a task: see that nothing of it is left, and have the next child ready."""
-        child = self._child
-        if child is not None and self._rules.once:
-            if child.wait(_EXIT_PATIENCE_S) is None:
-                child.kill()
-            self._drop()
-        elif child is not None and not self._rules.tolerate_leftovers and child.processes() > 1:
+        if self._rules.once and self._child is not None:
+            old, self._child = self._child, None
+            with contextlib.suppress(ChildEnded, ObjectiveError):
+                self._child = self._new()  # while the old one goes
+            if old.wait(_EXIT_PATIENCE_S) is None:
+                old.kill()
+        elif self._child is not None and not self._rules.tolerate_leftovers and self._child.processes() > 1:
             self._drop()
         with contextlib.suppress(ObjectiveError, ChildEnded):
             self.prepare()  # else the next task will say

@@ -88,6 +88,7 @@ def preload() -> None:
     """In a template: load the objective that the environment points to; its children find it ready."""
     global objective, trouble
     import faulthandler
+    import traceback  # noqa: F401 - so that no child has to
 
     with open(os.environ[VARIABLE], "rb") as stream:
         parcel = json.load(stream)
@@ -98,7 +99,7 @@ def preload() -> None:
             importlib.import_module(name)
     except BaseException as error:  # noqa: BLE001 - whatever it is, whoever starts the worker is told
         _show(error)
-        trouble = f"{type(error).__name__}: {error}"
+        trouble = f"{type(error).__name__}: {_text_of(error)}"
     faulthandler.enable()
 
 
@@ -288,9 +289,10 @@ def repr_of(value: Any) -> str:
 def explain(error: BaseException, stage: str = "") -> tuple[tuple[str, str], str | None]:
     """Kind and reason of the failure that an exception is, and why its process should not be used again."""
     name = type(error).__name__
-    text = f"{name}: {error}" if str(error) else name
+    said = _text_of(error)
+    text = f"{name}: {said}" if said else name
     if getattr(error, "skips_measurement", False):
-        return ("skipped", _shortened(str(error))), None
+        return ("skipped", _shortened(said)), None
     if isinstance(error, SystemExit):
         return ("exited", f"the objective called sys.exit({error.code!r})"), None
     _show(error)
@@ -300,6 +302,13 @@ def explain(error: BaseException, stage: str = "") -> tuple[tuple[str, str], str
         return ("unpicklable", _shortened(text)), None
     sticky = "a GPU error" if any(mark in text for mark in _STICKY) else None
     return ("build_failed" if stage == "build" else "raised", _shortened(text)), sticky
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a class of the user's may do anything here
+        return "(its text cannot be had)"
 
 
 def _show(error: BaseException) -> None:
@@ -343,7 +352,8 @@ def serve(channel: Any, *, once: bool) -> None:
             except BaseException as error:  # noqa: BLE001 - a class of the user's may do anything here
                 (_, reason), _ = explain(error)
                 failure = ("unpicklable", f"the configuration cannot be loaded: {reason}")
-                result = {"scores": None, "failure": failure, "seconds": 0.0}
+                result = dict.fromkeys(("scores", "retire", "stages", "features"))
+                result |= {"failure": failure, "seconds": 0.0}
             else:
                 result = evaluate(objective, config, settings["num_objectives"], ask)
         if os.getpid() != me:

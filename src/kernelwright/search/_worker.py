@@ -54,11 +54,11 @@ class Worker(ABC):
 
     The contract that every worker keeps:
 
-    - The objective is called with the configuration alone. It returns a number, or a tuple of `num_objectives`
-      numbers; anything else, NaN, infinities and INVALID_SCORE are failures. No objective can raise, crash or
-      hang its way out of the worker: each task gets exactly one result, with a typed failure at worst. Kinds:
-      `raised`, `build_failed` and `skipped` (staged objectives), `invalid_score`, `wrong_arity`, `unpicklable`,
-      `timeout`, `crashed`, `out_of_memory`, `exited`, `worker_lost`.
+    - The objective is called with the configuration alone. It returns a number, or a tuple of
+      `num_objectives` numbers; anything else, NaN, infinities and INVALID_SCORE are failures. No objective
+      can raise, crash or hang its way out of the worker: each task gets exactly one result, with a typed
+      failure at worst. Kinds: `raised`, `build_failed` and `skipped` (staged objectives), `invalid_score`,
+      `wrong_arity`, `unpicklable`, `timeout`, `crashed`, `out_of_memory`, `exited`, `worker_lost`.
     - `task_timeout` is in seconds, counts from when the objective is called (not what it waits for a lane),
       and ends the task with all that it started. SerialWorker alone, which has no process, cannot do that.
     - `free` tasks more would start at once; more may be submitted, and wait.

@@ -2,9 +2,14 @@
 
 from kernelwright.space._arrangements import Permutation
 from kernelwright.space._arrangements import Subset
+from kernelwright.space._configspace import from_configspace
+from kernelwright.space._configspace_save import to_configspace
 from kernelwright.space._constraints import Configuration
 from kernelwright.space._constraints import Constraint
 from kernelwright.space._constraints import ConstraintLike
+from kernelwright.space._files import load
+from kernelwright.space._files import save
+from kernelwright.space._local import LocalSearchSpace
 from kernelwright.space._nodes import Provider
 from kernelwright.space._parameters import Choice
 from kernelwright.space._parameters import Flag
@@ -24,6 +29,8 @@ from kernelwright.space._shorthand import range
 from kernelwright.space._shorthand import subset
 from kernelwright.space._space import key
 from kernelwright.space._space import Space
+from kernelwright.space._t1 import from_t1
+from kernelwright.space._t1 import to_t1
 from kernelwright.space._template import SearchSpace
 
 __all__ = [
@@ -34,6 +41,7 @@ __all__ = [
     "ConstraintLike",
     "Flag",
     "Knockout",
+    "LocalSearchSpace",
     "Parameter",
     "Permutation",
     "Provider",
@@ -45,11 +53,17 @@ __all__ = [
     "Value",
     "choice",
     "flag",
+    "from_configspace",
+    "from_t1",
     "key",
     "literal",
+    "load",
     "log_sampling",
     "permutation",
     "range",
+    "save",
     "subset",
+    "to_configspace",
+    "to_t1",
     "when",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import math
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -84,6 +85,15 @@ class Expression:
         make = _compiled(_lambda_of([f"_d{at}" for at in range(len(self.names))], body))
         result: list[bool] = make(*domains)
         return result
+
+    def written(self, names: Sequence[str]) -> str:
+        """The expression as text about other names, one for each of its own."""
+        new = {_slot(at): name for at, name in enumerate(names)}
+        body = copy.deepcopy(self.body)
+        for node in ast.walk(body):
+            if isinstance(node, ast.Name):
+                node.id = new.get(node.id, node.id)
+        return ast.unparse(body)
 
 
 def parse(text: str) -> Expression:

@@ -64,10 +64,6 @@ class Node(ABC):
     def flat(self, config: Any, into: Configuration) -> None:
         """Write the flat values that `config` was made from."""
 
-    @abstractmethod
-    def describe(self) -> Any:
-        """The entry as plain JSON."""
-
     def walk(self) -> Iterable[Node]:
         """All entries without entries of their own."""
         yield self
@@ -89,9 +85,6 @@ class LeafNode(Node):
     def flat(self, config: Any, into: Configuration) -> None:
         into[self.name] = tuple(config) if isinstance(config, list) else config
 
-    def describe(self) -> Any:
-        return {"parameter": self.name}
-
 
 class ConstantNode(Node):
     def __init__(self, where: str, value: Any) -> None:
@@ -107,11 +100,6 @@ class ConstantNode(Node):
         # Not `!=`: a constant may be anything, an array too.
         if config is not self.value and repr(config) != repr(self.value):
             raise SpaceError(f"the constant {self.where!r} is {self.value!r}, not {config!r}")
-
-    def describe(self) -> Any:
-        if isinstance(self.value, int | float | str | bool | None):
-            return {"constant": self.value}
-        return {"constant_of": f"{type(self.value).__module__}.{type(self.value).__qualname__}"}
 
 
 class PartNode(Node):
@@ -130,9 +118,6 @@ class PartNode(Node):
 
     def flat(self, config: Any, into: Configuration) -> None:
         self.inner.flat(config, into)
-
-    def describe(self) -> Any:
-        return {"when": self.condition.name, "part": self.inner.describe()}
 
     def walk(self) -> Iterable[Node]:
         yield from self.inner.walk()
@@ -163,9 +148,6 @@ class DictNode(Node):
                 raise UnknownNameError("parameter", f"{self.prefix}{name}", self._known())
             self.entries[name].flat(value, into)
 
-    def describe(self) -> Any:
-        return {"dict": {name: node.describe() for name, node in self.entries.items()}}
-
     def walk(self) -> Iterable[Node]:
         for node in self.entries.values():
             yield from node.walk()
@@ -193,9 +175,6 @@ class ListNode(Node):
             if value is not None or isinstance(node, ConstantNode):
                 node.flat(value, into)
 
-    def describe(self) -> Any:
-        return {"list": [node.describe() for node in self.entries]}
-
     def walk(self) -> Iterable[Node]:
         for node in self.entries:
             yield from node.walk()
@@ -217,7 +196,3 @@ class TextNode(Node):
             raise SpaceError(f"{where} must be the text of {type(self.provider).__name__}, got {config!r}")
         for name, value in self.provider.parse(config).items():
             into[self.prefix + name] = value
-
-    def describe(self) -> Any:
-        kind = type(self.provider)
-        return {"provider": f"{kind.__module__}.{kind.__qualname__}", "names": list(self.names)}

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelwright.errors import NotRepresentableError
 from kernelwright.errors import SpaceError
+from kernelwright.files import as_plain
 from kernelwright.space._arrangements import Permutation
 from kernelwright.space._arrangements import Subset
 from kernelwright.space._constraints import Constraint
@@ -24,12 +25,12 @@ from kernelwright.space._space import Space
 
 def describe_space(space: Space) -> dict[str, Any]:
     """A space as plain JSON; callables by name and code, so that it cannot always be read back."""
-    return _space(space, _described)
+    return _space(space, describe_constraint)
 
 
 def space_to_plain(space: Space) -> dict[str, Any]:
     """A space as plain JSON. Raises NotRepresentableError naming a constraint that is a callable."""
-    return _space(space, _written)
+    return _space(space, constraint_to_plain)
 
 
 def space_from_plain(plain: Mapping[str, Any]) -> Space:
@@ -53,16 +54,22 @@ def constraint_from_plain(plain: Mapping[str, Any]) -> Constraint:
 def parameter_from_plain(plain: Mapping[str, Any]) -> Parameter:
     """The parameter that was written. Raises SpaceError for a kind that is not known."""
     kind = plain["kind"]
-    default = plain.get("default")
     if kind == "conditional":
         conditions = [constraint_from_plain(one) for one in plain["when"]]
         return Conditional(conditions, parameter_from_plain(plain["parameter"]))
     if kind == "knockout":
         return Knockout(parameter_from_plain(plain["parameter"]), plain["knockout_prob"])
+    made = _simple(kind, plain)
+    made.stated = plain.get("stated", True)
+    return made
+
+
+def _simple(kind: str, plain: Mapping[str, Any]) -> Parameter:
+    default = plain["default"]
     if kind == "choice":
         return Choice(plain["values"], default=default, log=plain["log"])
     if kind == "flag":
-        return Flag(default=bool(default))
+        return Flag(default=default)
     if kind == "range":
         return Range(plain["low"], plain["high"], plain["step"], log=plain["log"], default=default)
     if kind == "permutation":
@@ -81,35 +88,30 @@ def _space(space: Space, constraint: Callable[[Constraint], dict[str, Any]]) -> 
 
 
 def _parameter(one: Parameter, constraint: Callable[[Constraint], dict[str, Any]]) -> dict[str, Any]:
-    default = {"default": one.default} if one.stated else {}
     if isinstance(one, Conditional):
         conditions = [constraint(condition) for condition in one.conditions]
         return {"kind": "conditional", "when": conditions, "parameter": _parameter(one.inner, constraint)}
     if isinstance(one, Knockout):
         inner = _parameter(one.inner, constraint)
         return {"kind": "knockout", "knockout_prob": one.knockout_prob, "parameter": inner}
+    default = {"default": as_plain(one.default), "stated": one.stated}
     if isinstance(one, Flag):
-        return {"kind": "flag", "default": one.default}
+        return {"kind": "flag", **default}
     if isinstance(one, Choice):
         return {"kind": "choice", "values": list(one.values() or ()), "log": one.log, **default}
     if isinstance(one, Range):
-        return {
-            "kind": "range",
-            "low": one.low,
-            "high": one.high,
-            "step": one.step,
-            "log": one.log,
-            **default,
-        }
+        grid = {"low": one.low, "high": one.high, "step": one.step}
+        return {"kind": "range", **grid, "log": one.log, **default}
     if isinstance(one, Permutation):
-        return {"kind": "permutation", "items": list(one.items), "default": list(one.default)}
+        return {"kind": "permutation", "items": list(one.items), **default}
     if isinstance(one, Subset):
         sizes = {"min_size": one.min_size, "max_size": one.max_size}
-        return {"kind": "subset", "items": list(one.items), **sizes, "default": list(one.default)}
+        return {"kind": "subset", "items": list(one.items), **sizes, **default}
     raise NotRepresentableError(f"a parameter of the kind {type(one).__name__} cannot be written as JSON")
 
 
-def _written(constraint: Constraint) -> dict[str, Any]:
+def constraint_to_plain(constraint: Constraint) -> dict[str, Any]:
+    """A constraint as plain JSON. Raises NotRepresentableError for a callable."""
     if constraint.expression is None:
         raise NotRepresentableError(
             f"the constraint {constraint.name!r} is a function, which no file can hold; write it as an "
@@ -122,9 +124,10 @@ def _written(constraint: Constraint) -> dict[str, Any]:
     }
 
 
-def _described(constraint: Constraint) -> dict[str, Any]:
+def describe_constraint(constraint: Constraint) -> dict[str, Any]:
+    """A constraint as plain JSON, a callable by its name and code."""
     if constraint.expression is not None:
-        return _written(constraint)
+        return constraint_to_plain(constraint)
     code = getattr(constraint.condition, "__code__", None)
     return {
         "name": constraint.name,

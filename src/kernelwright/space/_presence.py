@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.errors import SpaceError
+from kernelwright.space._constraints import Configuration
 from kernelwright.space._constraints import Constraint
 from kernelwright.space._parameters import MAX_LISTED
 from kernelwright.space._parameters import Parameter
@@ -135,7 +137,7 @@ class Activity(Constraint):
         self.scope = (name, *self.parents)
         self.expression = None
         self.known_as = None
-        self._may_be_none = parameter.inner.contains(None)
+        self.may_be_none = parameter.inner.contains(None)
 
     def active(self, configuration: Mapping[str, Value]) -> bool:
         """Whether all conditions hold."""
@@ -144,8 +146,38 @@ class Activity(Constraint):
     def holds(self, configuration: Mapping[str, Value]) -> bool:
         """Whether the parameter is there exactly when it should be."""
         if configuration[self.child] is None:
-            return self._may_be_none or not self.active(configuration)
+            return self.may_be_none or not self.active(configuration)
         return self.active(configuration)
+
+    def table(self, domains: Sequence[Sequence[Value]]) -> list[bool]:
+        """`holds` on the whole grid, asking the conditions once for each choice of parents."""
+        active = [
+            self.active(dict(zip(self.parents, values, strict=True)))
+            for values in itertools.product(*domains[1:])
+        ]
+        asleep = [not one for one in active]
+        cells: list[bool] = []
+        for value in domains[0]:
+            if value is None:
+                cells += [True] * len(active) if self.may_be_none else asleep
+            else:
+                cells += active
+        return cells
+
+
+def settle(configuration: Configuration, activities: Sequence[Activity]) -> list[str]:
+    """Put to sleep and wake what a change demands: None, or the default. Returns what was woken.
+
+    `activities` come with parents first.
+    """
+    woken = []
+    for one in activities:
+        if not one.active(configuration):
+            configuration[one.child] = None
+        elif configuration[one.child] is None and not one.may_be_none:
+            configuration[one.child] = one.parameter.default
+            woken.append(one.child)
+    return woken
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,20 @@ import hashlib
 import json
 from collections.abc import Iterable
 from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from kernelwright import files
 from kernelwright.errors import SpaceError
 from kernelwright.space._constraints import Configuration
 from kernelwright.space._constraints import Constraint
 from kernelwright.space._constraints import ConstraintLike
+from kernelwright.space._documents import describe_search_space
+from kernelwright.space._documents import SCHEMA
+from kernelwright.space._documents import search_space_from_plain
+from kernelwright.space._documents import search_space_to_plain
+from kernelwright.space._documents import VERSION
 from kernelwright.space._nodes import ABSENT
 from kernelwright.space._nodes import ConstantNode
 from kernelwright.space._nodes import DictNode
@@ -47,13 +55,13 @@ class SearchSpace:
             raise SpaceError(f"a search space is a dict, a list or a provider; give {{'name': {template}}}")
         build = _Build()
         self.template = template
-        self.root = build.node(template, "", ())
+        self.root: Node = build.node(template, "", ())
         if not isinstance(self.root, DictNode | ListNode | TextNode):
             raise SpaceError(f"there is nothing to search in {template!r}; give a dict of parameters")
         names = build.parameters
         own = [one if isinstance(one, Constraint) else Constraint(one) for one in constraints]
         #: The flat space.
-        self.space = Space(
+        self.space: Space = Space(
             {name: build.bound(name) for name in names},
             [*build.constraints, *(one.bound_to(names) for one in own)],
         )
@@ -96,10 +104,43 @@ class SearchSpace:
         return self._fingerprint
 
     def describe(self) -> dict[str, Any]:
-        """The definition as plain JSON, for people and fingerprints; callables by name and code."""
-        from kernelwright.space._plain import describe_space
+        """The definition as plain JSON, for people and fingerprints; callables by name and code.
 
-        return {"template": self.root.describe(), "space": describe_space(self.space)}
+        Never fails: unlike `to_json`, it need not be read back.
+        """
+        return describe_search_space(self.root, self.space)
+
+    def to_json(self) -> dict[str, Any]:
+        """The definition as plain JSON that `from_json` reads.
+
+        Raises NotRepresentableError naming a constraint that is a callable, or a constant that is not plain.
+        """
+        return search_space_to_plain(self.root, self.space)
+
+    @classmethod
+    def from_json(
+        cls, document: Mapping[str, Any], providers: Mapping[str, Provider] = MappingProxyType({})
+    ) -> SearchSpace:
+        """The search space that `to_json` wrote.
+
+        No code comes from a document: a provider in it is looked up in `providers`, by where it was
+        (`providers` of the original), and must offer the same space. Local search spaces are read back.
+        Raises SpaceError saying what is wrong.
+        """
+        made = object.__new__(cls)
+        made.root, made.space = search_space_from_plain(document, providers)
+        made.template = made
+        made._fingerprint = None
+        return made
+
+    def save(self, path: Path) -> None:
+        """Write `to_json` to a file."""
+        files.write_json(path, SCHEMA, VERSION, self.to_json())
+
+    @classmethod
+    def load(cls, path: Path, providers: Mapping[str, Provider] = MappingProxyType({})) -> SearchSpace:
+        """Read what `save` wrote. Raises FileFormatError, and all that `from_json` raises."""
+        return cls.from_json(files.read_json(path, SCHEMA, VERSION), providers)
 
 
 class _Build:
