@@ -125,10 +125,8 @@ def test_run_prints_the_best_the_failures_and_where_it_is_kept(done: tuple[Path,
 def test_options_go_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_RUNS", str(tmp_path / "runs"))
     file = written(tmp_path, "options_objective", ONE)
-    said = invoke(
-        "run", file, "--max-evaluations", "8", "--seed", "9", "--problem-type", "max", "--worker-type", "pool",
-        "-j", "2", "--dump-results", tmp_path / "out.csv", "--json",
-    )  # fmt: skip
+    words = "--max-evaluations 8 --seed 9 --problem-type max --worker-type pool -j 2 --json"
+    said = invoke("run", file, *words.split(), "--dump-results", tmp_path / "out.csv")
     assert said.exit_code == 0, said.output
     told = json.loads(said.stdout)
     assert told["evaluations"] == 8
