@@ -17,7 +17,6 @@ from kernelwright.search._journal import Journal
 from kernelwright.search._journal import read_journal
 from kernelwright.search._lanes import Device
 from kernelwright.search._lanes import Lanes
-from kernelwright.search._local import LocalSearch
 from kernelwright.search._loguru import LoguruTracker
 from kernelwright.search._minimize import Ablation
 from kernelwright.search._minimize import minimize_settings

@@ -32,9 +32,7 @@ class HillClimbing(Local):
         default: bool | None = None,
         patience: int = 15,
     ) -> None:
-        super().__init__(
-            space, seed=seed, objectives=objectives, start=start, sample=sample, default=default
-        )
+        super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=default)
         self._patience = patience
         self._idle = 0
         self._climbs = 0

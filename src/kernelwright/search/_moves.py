@@ -85,9 +85,7 @@ class Moves:
                 child[name] = rng.choice(near) if near else parameter.sample(rng)
         return self.mend(child, configuration if anchor is None else anchor, rng)
 
-    def mend(
-        self, configuration: Configuration, anchor: Configuration, rng: random.Random
-    ) -> Configuration:
+    def mend(self, configuration: Configuration, anchor: Configuration, rng: random.Random) -> Configuration:
         """A valid configuration between an invalid one and a valid `anchor`.
 
         Parameters are set to the anchor's, one at a time in random order, until all constraints hold. Values

@@ -68,4 +68,3 @@ class Started(Optimizer):
         while self._begun < len(self._batch) and self._batch_keys[self._begun] in self._seen:
             self._begun += 1
         return self._batch[self._begun] if self._begun < len(self._batch) else None
-
