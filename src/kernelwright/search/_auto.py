@@ -72,9 +72,7 @@ class AutoSearch(Started):
         additive: float = 0.4,
         seconds: float | None = None,
     ) -> None:
-        super().__init__(
-            space, seed=seed, objectives=objectives, start=start, sample=sample, default=default
-        )
+        super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=default)
         self._beta = beta
         self._additive = additive
         self._seconds = seconds
@@ -95,7 +93,9 @@ class AutoSearch(Started):
     def modelled(self) -> bool:
         """Whether the next proposal comes from the model, once the first batch is over."""
         cheap = self._seconds is not None and self._seconds < ASK_SECONDS
-        return not cheap and len(self.vectors) + len(self.failures) <= MOST_RESULTS and self._encoding.width > 0
+        return (
+            not cheap and len(self.vectors) + len(self.failures) <= MOST_RESULTS and self._encoding.width > 0
+        )
 
     def _propose(self, rng: random.Random) -> Proposal | None:
         first = self._first()

@@ -15,8 +15,8 @@ def normalise(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
     The baseline is evaluated again as a run goes on, because machines get warm and neighbours come and go. An
     evaluation between two baselines is compared with the straight line between them, at the middle of its
     time; before the first and after the last, with the closest. Where a worker says on which `device` of
-    which `node` it measured (metadata), baselines of that place alone count, if there are any. Without a
-    baseline, nothing is normalised.
+    which `node` it measured (metadata), baselines of that place alone count, or else the
+    `baseline` that the worker took there itself. Without a baseline, nothing is normalised.
     """
     lines: dict[str | None, list[tuple[float, tuple[float, ...]]]] = {}
     for one in evaluations:
@@ -27,7 +27,7 @@ def normalise(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
         line.sort()
     compared = []
     for one in evaluations:
-        line = lines.get(_place(one)) or lines.get(None) or []
+        line = lines.get(_place(one)) or _own(one) or lines.get(None) or []
         if one.scores is None or not line:
             compared.append(replace(one, normalised=None))
             continue
@@ -44,6 +44,11 @@ def usable(scores: Sequence[float]) -> bool:
 def _place(one: Evaluation) -> str | None:
     known = [str(one.metadata[name]) for name in ("node", "device") if one.metadata.get(name) is not None]
     return "/".join(known) or None
+
+
+def _own(one: Evaluation) -> list[tuple[float, tuple[float, ...]]]:
+    known = one.metadata.get("baseline")
+    return [(0.0, tuple(known))] if isinstance(known, list | tuple) and usable(known) else []
 
 
 def _middle(one: Evaluation) -> float:

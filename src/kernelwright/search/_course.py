@@ -26,6 +26,9 @@ from kernelwright.space import Configuration
 from kernelwright.space import key
 from kernelwright.space import SearchSpace
 
+#: After so many evaluations it is known how long one takes.
+_TIMED = 8
+
 
 class Course:
     """The state of a run: a function of what its store holds, so that any process can go on with it.
@@ -73,7 +76,7 @@ class Course:
         nothing = dict.fromkeys(space.space.parameters)
         #: The point that is the baseline itself, where the space has it.
         self._nothing = nothing if space.space.contains(nothing) else None
-        self._follows_baseline = setup.normalize or self._nothing is not None
+        self.follows_baseline = setup.normalize or self._nothing is not None
 
     # -- asking --------------------------------------------------------------------------------------------
 
@@ -104,10 +107,6 @@ class Course:
         self.store.asked(self.run_id, evaluation)
         self._note_asked(evaluation)
         return evaluation
-
-    def again(self, number: int) -> None:
-        """Ask this evaluation again, as whoever had it was lost."""
-        self._again.append(self.open[number])
 
     def requeue(self) -> None:
         """Ask again for all that was asked and not told."""
@@ -154,7 +153,7 @@ class Course:
         )
 
     def _wants_baseline(self) -> bool:
-        if not self._follows_baseline or any(one.baseline for one in self.open.values()):
+        if not self.follows_baseline or any(one.baseline for one in self.open.values()):
             return False
         if self._since_baseline is None:
             return True
@@ -206,6 +205,8 @@ class Course:
             evaluation = normalise([*self._baselines, evaluation])[-1]
         self.told.append(evaluation)
         self.count += evaluation.origin != "baseline"
+        if self.setup.max_evaluations is None and self.count == _TIMED:
+            self._expect()
         if self.setup.normalize and not self._baselines:
             self._unlearned.append(evaluation)
         else:
@@ -213,6 +214,13 @@ class Course:
                 self._learn(one)
             self._unlearned.clear()
         return evaluation
+
+    def _expect(self) -> None:
+        """Where time alone limits the search, say what an evaluation takes, if the optimiser asks."""
+        expect = getattr(self._optimizer, "expect", None)
+        if expect is not None:
+            began = sorted(one.started_at for one in self.told)
+            expect((began[-1] - began[0]) / (len(began) - 1))
 
     def _learn(self, evaluation: Evaluation) -> None:
         configuration = evaluation.configuration

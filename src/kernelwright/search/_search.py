@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 import random
 import sys
@@ -28,8 +29,8 @@ from kernelwright.search._interrupt import Interrupts
 from kernelwright.search._iso import IsoMultiProcessWorker
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
+from kernelwright.search._optimizers import make_optimizer
 from kernelwright.search._progress import Progress
-from kernelwright.search._random import RandomSearch
 from kernelwright.search._result import SearchResult
 from kernelwright.search._results_cache import objective_hash
 from kernelwright.search._results_cache import ResultsCache
@@ -288,21 +289,35 @@ class Search:
 
     def _optimizer(self) -> Optimizer:
         setup = self.search_config
-        options = dict(setup.optimizer_options)
-        if isinstance(setup.optimizer, Optimizer):
-            return copy.deepcopy(setup.optimizer)  # the user's stays as it is, for another sitting
-        kind = setup.optimizer if isinstance(setup.optimizer, type) else RandomSearch
-        made = kind(self.search_space.space, seed=setup.seed, objectives=setup.num_objectives, **options)
-        assert isinstance(made, Optimizer)
-        return made
+        optimizer = setup.optimizer
+        if isinstance(optimizer, Optimizer):
+            if optimizer.space.parameters.keys() != self.search_space.space.parameters.keys():
+                raise UsageError(
+                    f"this {type(optimizer).__name__} was made for another space; give the class, or make it "
+                    "with `SearchSpace(…).space`"
+                )
+            optimizer = copy.deepcopy(optimizer)  # the user's stays as it is, for another sitting
+            optimizer.space = self.search_space.space
+        return make_optimizer(
+            optimizer,
+            self.search_space.space,
+            seed=setup.seed,
+            objectives=setup.num_objectives,
+            **_generations(setup),
+            **setup.optimizer_options,
+        )
 
     def _drive(self, course: Course, num_workers: int, task_timeout: float | None) -> End:
+        more: dict[str, Any] = {}
+        if course.follows_baseline and "baselines" in inspect.signature(self.worker_type).parameters:
+            more["baselines"] = True  # each device's own
         worker = self.worker_type(
             self.objective_function,
             num_workers=num_workers,
             task_timeout=task_timeout,
             num_objectives=self.search_config.num_objectives,
             debug=self.debug,
+            **more,
         )
         most = self.search_config.max_time
         progress = Progress(
@@ -377,3 +392,15 @@ def _check_start(num_workers: Any, task_timeout: Any) -> None:
 def _check_count(n: Any) -> None:
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise UsageError(f"n is a whole number of at least 1, not {n!r}")
+
+
+def _generations(setup: SearchConfiguration) -> dict[str, Any]:
+    """Those of the settings of generations that the optimiser knows, and that its options do not say."""
+    known: Any = {"genetic": ("pool_size", "cull_size", "mutate_rate"), "nsga2": ("pool_size", "mutate_rate")}
+    if isinstance(setup.optimizer, str):
+        names = known.get(setup.optimizer, ())
+    elif isinstance(setup.optimizer, Optimizer):
+        names = ()
+    else:
+        names = set(known["genetic"]) & set(inspect.signature(setup.optimizer).parameters)
+    return {name: getattr(setup, name) for name in names if name not in setup.optimizer_options}
