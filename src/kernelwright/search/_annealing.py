@@ -73,7 +73,7 @@ class Annealing(Local):
 
 
 class LocalSearch(Annealing):
-    """Annealing that begins with the default configuration, stated or not: what a tuning run compares with."""
+    """Annealing that begins with the default configuration, stated or not: tuning compares with that."""
 
     def __init__(
         self,
