@@ -8,6 +8,10 @@ from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._optimizer import Proposal
 from kernelwright.search._random import RandomSearch
+from kernelwright.search._replay import load_recorded
+from kernelwright.search._replay import Recorded
+from kernelwright.search._replay import recorded_spaces
+from kernelwright.search._replay import ReplayObjective
 
 __all__ = [
     "Event",
@@ -17,5 +21,9 @@ __all__ = [
     "Optimizer",
     "Proposal",
     "RandomSearch",
+    "Recorded",
+    "ReplayObjective",
+    "load_recorded",
     "read_journal",
+    "recorded_spaces",
 ]
