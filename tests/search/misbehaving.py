@@ -48,6 +48,12 @@ def two(config):
     return config.get("first", 1.0), 2.0
 
 
+def see(config):
+    """The number of the one GPU that this process sees."""
+    time.sleep(config.get("seconds", 0.0))
+    return float(os.environ["CUDA_VISIBLE_DEVICES"])
+
+
 def raise_error(config):
     sys.stderr.write("about to fail\n")
     raise ValueError(f"tile {config.get('tile', 7)} does not divide 64")
@@ -114,6 +120,23 @@ DEEDS = {
     "cuda": lambda config: (_ for _ in ()).throw(RuntimeError("CUDA error: an illegal memory access")),
     "speak": lambda config: (print("hello from the objective"), 1.0)[1],
 }
+
+
+class Homesick:
+    """An objective that can be sent, but not be had where it arrives."""
+
+    def __call__(self, config):
+        return 1.0
+
+    def __reduce__(self):
+        return refuse, (os.getpid(),)
+
+
+def refuse(pid):
+    """Be loaded in the process it came from only."""
+    if os.getpid() != pid:
+        raise RuntimeError("no such thing there")
+    return Homesick()
 
 
 class Silent(Exception):

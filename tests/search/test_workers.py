@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.errors import UsageError
 from kernelwright.search import AsyncWorker
 from kernelwright.search import INVALID_SCORE
 from kernelwright.search import IsoMultiProcessWorker
 from kernelwright.search import MultiProcessWorker
+from kernelwright.search import ObjectiveError
 from kernelwright.search import RayWorker
 from kernelwright.search import SerialWorker
 from kernelwright.search import Task
@@ -110,7 +112,7 @@ KINDS = [
 ]
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="class", params=KINDS)
 def worker(request):
     """A worker of each kind; it has to survive everything that follows."""
     if request.param is RayWorker:
@@ -172,7 +174,7 @@ class TestConformance:
         result = one(worker, do)
         assert result.failure.kind == "crashed"
         assert signal in result.failure.reason
-        assert do != "segfault" or "misbehaving.py" in result.stderr
+        assert do != "segfault" or ("misbehaving.py" in result.stderr and "_task" not in result.stderr)
 
     def test_memory_that_cannot_be_had_is_its_own_kind(self, worker):
         assert kind(worker, "memory") == "out_of_memory"
@@ -348,6 +350,64 @@ class TestSerial:
 
 
 @pytest.mark.serial
+@pytest.mark.usefixtures("cluster")
+class TestRay:
+    """What holds for a cluster."""
+
+    def test_a_node_that_is_lost_costs_no_task(self, cluster):
+        lost = cluster.add_node(num_cpus=2)
+        with RayWorker(misbehaving.behave, num_workers=4, task_timeout=20.0) as worker:
+            for number in range(16):
+                worker.submit(Task(number, {"do": "wait", "seconds": 0.4 + number / 1000}))
+            results = []
+            while lost.node_id not in {result.metadata["node"] for result in results}:
+                results += worker.results(60.0)
+            cluster.remove_node(lost, allow_graceful=False)
+            while worker.pending:
+                results += worker.results(60.0)
+        assert sorted(result.number for result in results) == list(range(16))
+        assert all(result.scores == (0.4 + result.number / 1000,) for result in results)
+        again = [result for result in results if result.metadata.get("attempt")]
+        assert again
+        assert lost.node_id not in {result.metadata["node"] for result in again}
+
+    def test_each_gpu_is_given_to_one_process_and_has_a_baseline(self, cluster):
+        node = cluster.add_node(num_cpus=2, num_gpus=2)
+        with RayWorker(misbehaving.see, 2, num_gpus=1, num_cpus=0, baselines=True) as worker:
+            results = run(worker, *[{"seconds": 0.3}] * 4)
+            assert soon(lambda: len(worker.baselines) == 2)
+        seen = {(result.metadata["device"], result.scores) for result in results}
+        assert seen == {("gpu0", (0.0,)), ("gpu1", (1.0,))}
+        assert set(worker.baselines.values()) == {(0.0,), (1.0,)}
+        assert all(result.metadata["baseline"] == list(result.scores) for result in results)
+        assert {result.metadata["node"] for result in results} == {node.node_id}
+        cluster.remove_node(node)
+
+    def test_isolated_tasks_each_have_a_process_and_none_is_left(self):
+        with RayWorker(misbehaving.behave, isolated=True) as worker:
+            assert [one(worker, "mark").scores for _ in range(2)] == [(1.0,), (1.0,)]
+            assert one(worker, "leave a process").scores == (1.0,)
+            pid = int(one(worker, "pid").scores[0])
+            assert not sleepers()
+            worker.submit(Task(7, {"do": "hang"}))
+        assert soon(lambda: not Path(f"/proc/{pid}").exists())
+
+    def test_an_objective_by_value(self):
+        with RayWorker(lambda config: config["x"] * 2) as worker:
+            [result] = run(worker, {"x": 4})
+        assert result.scores == (8.0,)
+
+    def test_what_cannot_be_loaded_there_is_an_error_at_the_start(self):
+        with pytest.raises(ObjectiveError, match="no such thing there"):
+            RayWorker(misbehaving.Homesick()).start()
+
+    def test_a_cluster_without_room_says_what_it_has(self, monkeypatch):
+        monkeypatch.setattr("kernelwright.search._ray._START_PATIENCE_S", 0.5)
+        with pytest.raises(UsageError, match="num_gpus=64"):
+            RayWorker(misbehaving.behave, num_gpus=64).start()
+
+
+@pytest.mark.serial
 @pytest.mark.parametrize(
     ("worker_type", "limit_ms"), [(MultiProcessWorker, 1.0), (IsoMultiProcessWorker, 10.0)]
 )
@@ -361,4 +421,5 @@ def test_an_empty_objective_costs_little(worker_type, limit_ms):
                 one(worker, "any")
                 times.append(1e3 * (time.perf_counter() - begun))
             medians.append(statistics.median(times))
-    assert min(medians) <= limit_ms
+    crowd = max(1.0, 2 * os.getloadavg()[0] / (os.cpu_count() or 1))  # others may be at work here
+    assert min(medians) <= limit_ms * crowd

@@ -9,13 +9,18 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from kernelwright import process
 from kernelwright.errors import UsageError
 from kernelwright.search import _objective
 from kernelwright.search._optimizer import Failure
 
+_OUR_FRAMES = tuple(
+    f'  File "{Path(file).parent}/{start}' for file, start in ((process.__file__, ""), (__file__, "_task"))
+)
 _TAIL_LINES = 20
 _TAIL_CHARACTERS = 4000
 
@@ -181,5 +186,6 @@ class Worker(ABC):
 
 
 def last_lines(text: str) -> str:
-    """The last lines of an output, as a result keeps them."""
-    return "\n".join(text.rstrip().splitlines()[-_TAIL_LINES:])[-_TAIL_CHARACTERS:]
+    """The last lines of an output, as a result keeps them: a dump of a crash without our own frames."""
+    lines = [line for line in text.rstrip().splitlines() if not line.startswith(_OUR_FRAMES)]
+    return "\n".join(lines[-_TAIL_LINES:])[-_TAIL_CHARACTERS:]
