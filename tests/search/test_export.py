@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from kernelwright.errors import FileFormatError
@@ -125,6 +126,7 @@ VALUES = st.one_of(st.none(), st.booleans(), st.integers(-(10**20), 10**20), st.
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(

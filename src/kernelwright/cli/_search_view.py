@@ -148,7 +148,9 @@ def show_findings(console: Console, findings: Sequence[Finding]) -> None:
 
 def show_importances(console: Console, found: Importances) -> None:
     """One row a parameter."""
-    made = table(None, "parameter", ">share", ">95% interval", ">p", "", "best value", ">scored", ">median")
+    made = table(
+        None, "parameter", ">share", ">95% interval", ">p", "", "best value", ">effect", ">scored", ">median"
+    )
     for one in found.parameters:
         low, high = one.interval
         made.add_row(
@@ -158,13 +160,14 @@ def show_importances(console: Console, found: Importances) -> None:
             f"{one.p:.3f}",
             "matters" if one.matters else "not proven",
             escape(one.best.name),
+            f"{one.best.effect:+.1%}",
             str(one.best.count),
             f"{one.best.median:.6g}",
         )
     console.print(made)
     console.print(
         f"share of the variance of the ranks of {found.evaluations} scored candidates; {found.rest:.1%} is "
-        "what parameters only do together, and noise",
+        "what parameters only do together, and noise; effect: on the rank, others being equal",
         soft_wrap=True,
     )
 

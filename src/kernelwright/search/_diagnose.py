@@ -25,6 +25,8 @@ _MANY_FAILURES = 0.25
 _FEW = 3
 #: A trend of the baseline below this is not worth a word.
 _DRIFT = 0.02
+#: Noise above this share of the scatter of all scores hides who is better.
+_NOISY = 0.5
 _LEVEL = 0.01
 
 
@@ -82,7 +84,8 @@ def _no_score(result: SearchResult) -> Finding:
 
 def _failures(result: SearchResult) -> Iterator[Finding]:
     total = len(result.evaluations)
-    share = len(result.failed) / total
+    # What the objective chose not to measure did not go wrong.
+    share = sum(one.failure is not None and one.failure.kind != "skipped" for one in result.failed) / total
     severity: Severity = "warning" if share >= _MANY_FAILURES else "note"
     for kind, count in result.failures.items():
         example = next(one for one in result.failed if one.failure and one.failure.kind == kind)
@@ -178,7 +181,7 @@ def _improvement(result: SearchResult) -> Iterator[Finding]:
             "keep the baseline, or search other parameters; if something must be better, check that the "
             "objective measures the baseline in the same way (same inputs, same warm-up)",
         )
-    elif noise is not None and gain <= _noise.luck(noise.at(base), len(result.ranked)):
+    elif noise is not None and gain <= _noise.luck(noise, base, len(result.ranked)):
         yield Finding(
             "no_improvement",
             "warning",
@@ -247,15 +250,17 @@ def _noisy(result: SearchResult) -> Iterator[Finding]:
         )
         return
     costs = sorted(-one if result.directions[0] == "max" else one for one in _first(result.ranked))
-    reach = 2.0 * noise.at(costs[0]) * 2.0**0.5
-    alike = sum(cost - costs[0] <= reach for cost in costs)
-    spread = statistics.median(costs) - costs[0]
-    if noise.deviation > 0 and (alike > max(2, len(costs) // 4) or spread < reach):
+    alike = sum(cost - costs[0] <= 2.0 * 2.0**0.5 * noise.at(costs[0]) for cost in costs)
+    quarter, middle, three = statistics.quantiles(costs, n=4)
+    # As a standard deviation, so that both are the same kind of number.
+    spread = (three - quarter) / 1.349
+    share = noise.at(middle) / spread if spread else 1.0
+    if noise.deviation > 0 and (share > _NOISY or alike > max(2, len(costs) // 4)):
         yield Finding(
             "too_noisy",
             "warning",
-            f"the noise of one score is {noise}, so that {alike} of {len(costs)} candidates cannot be told "
-            "from the best",
+            f"the noise of one score is {noise}, {share:.0%} of how much candidates' scores scatter; "
+            f"{alike} of {len(costs)} cannot be told from the best",
             "make the objective repeat its measurement and return the median, keep the machine quiet (one "
             "measuring worker, fixed clocks), or race the best few again in turns",
         )

@@ -20,6 +20,7 @@ which of two parameters did it that always moved together (they share it, and ne
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -47,9 +48,15 @@ _PER_COEFFICIENT = 2
 
 @dataclass(frozen=True)
 class Level:
-    """A value of a parameter, or a range of them: how often it was scored, and the median of those scores."""
+    """A value of a parameter, or a range of them.
+
+    `effect` is what it does to the rank, the other parameters being equal, as a share of all ranks: -0.2 is a
+    fifth of the candidates better than the parameter's average. `count` is how often it was scored, `median`
+    the median of those scores, whatever else they had.
+    """
 
     name: str
+    effect: float
     count: int
     median: float
 
@@ -71,7 +78,7 @@ class Importance:
 
     @property
     def best(self) -> Level:
-        """The level with the best median."""
+        """The level with the best effect."""
         return self.levels[0]
 
 
@@ -116,9 +123,11 @@ def parameter_importance(
             max(share, 0.0),
             (max(share - _QUANTILE * error, 0.0), min(max(share + _QUANTILE * error, 0.0), 1.0)),
             p,
-            _levels(column, costs, values),
+            _levels(column, effects, values),
         )
-        for column, share, error, p in zip(fitted.columns, shares, errors, tails, strict=True)
+        for column, share, error, p, effects in zip(
+            fitted.columns, shares, errors, tails, fitted.effects(ranks), strict=True
+        )
     ]
     made.sort(key=lambda one: (-one.share, one.p, one.parameter))
     return Importances(tuple(made), rest, len(used))
@@ -142,21 +151,32 @@ class _Fit:
         self._design = design
         self._freedom = max(self.size - round(float(np.trace(self._inverse @ (design.T @ design)))), 1)
 
+    def effects(self, ranks: Floats) -> list[Floats]:
+        """Each column's effect of each level on the rank, around the mean of its levels."""
+        coefficients = self._inverse @ (self._design.T @ ranks)
+        found = []
+        for own in self._places():
+            part = coefficients[own]
+            found.append(part - part.mean())
+        return found
+
     def shares(self, ranks: Floats) -> list[float]:
         """Each column's share, then what is left; a share below zero is less than chance would give."""
-        coefficients = self._inverse @ (self._design.T @ ranks)
-        error = float(((ranks - self._design @ coefficients) ** 2).sum()) / self._freedom
-        found, start = [], 1
-        for column in self.columns:
-            size = len(column.levels)
-            own = slice(start, start + size)
+        residual = ranks - self._design @ (self._inverse @ (self._design.T @ ranks))
+        error = float(residual @ residual) / self._freedom
+        found = []
+        for own, effects in zip(self._places(), self.effects(ranks), strict=True):
+            size = len(effects)
             centring = np.eye(size) - 1.0 / size
-            effects = centring @ coefficients[own]
             noise = error * float(np.trace(centring @ self._inverse[own, own] @ centring))
             found.append((float(effects @ effects) - noise) / size)
-            start += size
         total = sum(max(one, 0.0) for one in found) + error
         return [one / total for one in (*found, error)] if total else [*(0.0 for _ in found), 1.0]
+
+    def _places(self) -> list[slice]:
+        """Where each column's levels are among the coefficients."""
+        ends = [1, *(1 + int(end) for end in np.cumsum([len(column.levels) for column in self.columns]))]
+        return [slice(start, end) for start, end in itertools.pairwise(ends)]
 
     def p_values(self, ranks: Floats, permutations: int, generator: np.random.Generator) -> list[float]:
         """Of each column, by permuting the residuals of the fit without it."""
@@ -215,14 +235,13 @@ def _jackknife(fitted: _Fit, ranks: Floats, generator: np.random.Generator) -> l
     return [float(error) for error in np.sqrt(variance)]
 
 
-def _levels(column: Column, costs: Floats, values: Floats) -> tuple[Level, ...]:
+def _levels(column: Column, effects: Floats, values: Floats) -> tuple[Level, ...]:
+    """The levels, the best first."""
     found = []
     for number, name in enumerate(column.levels):
-        mine = column.codes == number
-        found.append(
-            (float(np.median(costs[mine])), Level(name, int(mine.sum()), float(np.median(values[mine]))))
-        )
-    return tuple(level for _, level in sorted(found, key=lambda pair: pair[0]))
+        mine = values[column.codes == number]
+        found.append(Level(name, float(effects[number]) / len(values), len(mine), float(np.median(mine))))
+    return tuple(sorted(found, key=lambda level: level.effect))
 
 
 def _basis(blocks: Sequence[Floats]) -> Floats:

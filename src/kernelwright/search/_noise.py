@@ -30,10 +30,14 @@ class Drift:
 
 @dataclass(frozen=True)
 class Noise:
-    """The standard deviation of one score: in proportion to the score where `relative`, else as it is."""
+    """The standard deviation of one score: in proportion to the score where `relative`, else as it is.
+
+    `count` differences of repeats were seen.
+    """
 
     deviation: float
     relative: bool
+    count: int
 
     def at(self, score: float) -> float:
         """The standard deviation of a score of about this value."""
@@ -65,7 +69,7 @@ def noise(evaluations: Sequence[Evaluation], objective: int) -> Noise | None:
     if len(differences) < 3:
         return None
     # The median of |x − y| of two normal values of deviation s is 0.9539 s.
-    return Noise(statistics.median(differences) / 0.9539, relative)
+    return Noise(statistics.median(differences) / 0.9539, relative, len(differences))
 
 
 def drift(baselines: Sequence[Evaluation], objective: int) -> Drift | None:
@@ -90,6 +94,13 @@ def drift(baselines: Sequence[Evaluation], objective: int) -> Drift | None:
     return Drift(change, 1.0 if math.isnan(p) else p, len(scores))
 
 
-def luck(sd: float, count: int) -> float:
-    """By how much the best of `count` equals looks better than it is, about: sd · sqrt(2 ln count)."""
-    return sd * math.sqrt(2.0 * math.log(max(count, 2)))
+def luck(noise: Noise, score: float, count: int) -> float:
+    """By how much the best of `count` equals of about this score may look better than it is, by noise alone.
+
+    The 99% quantile of the largest of so many deviations, which a noise that was seen few times widens
+    (Student's; a median of differences is worth about half of its count).
+    """
+    from scipy.stats import t
+
+    freedom = max(noise.count // 2, 1)
+    return noise.at(score) * float(t.ppf(0.99 ** (1.0 / max(count, 1)), freedom))
