@@ -29,6 +29,10 @@ from kernelwright.search._optimizer import Proposal
 from kernelwright.search._pool import MultiProcessWorker
 from kernelwright.search._random import RandomSearch
 from kernelwright.search._ray import RayWorker
+from kernelwright.search._replay import load_recorded
+from kernelwright.search._replay import Recorded
+from kernelwright.search._replay import recorded_spaces
+from kernelwright.search._replay import ReplayObjective
 from kernelwright.search._result import SearchResult
 from kernelwright.search._search import Search
 from kernelwright.search._serial import SerialWorker
@@ -74,6 +78,8 @@ __all__ = [
     "Proposal",
     "RandomSearch",
     "RayWorker",
+    "Recorded",
+    "ReplayObjective",
     "Run",
     "RunInfo",
     "Search",
@@ -88,10 +94,12 @@ __all__ = [
     "Tracker",
     "Worker",
     "diagnose",
+    "load_recorded",
     "make_tracker",
     "minimize_settings",
     "parameter_importance",
     "read_journal",
     "read_run",
     "read_runs",
+    "recorded_spaces",
 ]

@@ -1,62 +1,35 @@
-"""The default optimiser: a designed start, then a model that asks where the best may be."""
+"""The default optimiser: the model while it pays, else the search without one."""
 
 from __future__ import annotations
 
-import math
 import random
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kernelwright.search._annealing import Annealing
-from kernelwright.search._candidates import Candidates
-from kernelwright.search._encoding import Encoding
-from kernelwright.search._moves import Moves
+from kernelwright.search._nsga2 import NSGA2
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._optimizer import Proposal
-from kernelwright.search._pairwise import Doubles
 from kernelwright.search._pairwise import PairwiseGP
-from kernelwright.search._start import Started
 from kernelwright.space import Configuration
-from kernelwright.space import key
 from kernelwright.space import Space
 
-#: The model is made anew each time the results have grown by this factor.
-GROWTH = 1.25
 #: With more results than this, the search goes on without the model, whose cost grows with their square.
 MOST_RESULTS = 500
 #: What one proposal of the model costs, about, in seconds: faster evaluations are better spent on evaluating.
 ASK_SECONDS = 0.003
-#: Neighbours of this many of the best are candidates where the space cannot be listed.
-LEADERS = 3
-#: Failures that say nothing about the configuration.
-BLAMELESS = frozenset({"worker_lost", "unpicklable", "wrong_arity", "cancelled"})
 
 
-class AutoSearch(Started):
-    """The default: a designed start, then a Gaussian process over single parameters and their pairs.
+class AutoSearch(PairwiseGP):
+    """The default: a designed start, then the model of `PairwiseGP` while it pays.
 
-    Scores count by rank, so that a few very slow configurations do not hide what tells the fast ones apart:
-    the square root of the rank, which spreads the best. What is asked next has the lowest confidence bound
-    (Cox and John, 1992) of all candidates. Candidates are the whole space where it can be listed and is not
-    large, else a sample and the neighbours of the best. What is asked and not told yet counts as if it had
-    turned out as the model expects. With several objectives, each proposal weighs them at random (ParEGO:
-    Knowles, 2006).
-
-    A failure counts as a middling result: it is evaluated no more, and its surroundings lose their promise,
-    but keep their chance. One that the configuration is not to blame for (`worker_lost`) counts as nothing.
-
-    Goes on by annealing, without the model, when evaluations are faster than the model, as `expect` says, and
-    after `MOST_RESULTS` results.
+    It does not where evaluations are faster than the model, as `seconds` or `expect` say, and after
+    `MOST_RESULTS` results; there the search goes on by annealing, or by NSGA-II for several objectives, from
+    all that was found until then. In spaces too large to list, the model chooses among a sample and the
+    neighbours of the best.
 
     Args:
-        start: size of the first batch.
-        sample: how many valid configurations the batch is chosen from.
-        default: whether it begins with the default configuration; None: where a parameter states one.
-        beta: how many standard deviations below the mean the confidence bound is.
-        additive: share of the kernel's additive part.
         seconds: what one evaluation takes, if known.
+        options: those of `PairwiseGP`.
     """
 
     def __init__(
@@ -65,25 +38,33 @@ class AutoSearch(Started):
         *,
         seed: int = 0,
         objectives: int = 1,
+        seconds: float | None = None,
         start: int = 3,
         sample: int = 500,
         default: bool | None = None,
         beta: float = 4.0,
         additive: float = 0.4,
-        seconds: float | None = None,
     ) -> None:
-        super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=default)
-        self._beta = beta
-        self._additive = additive
+        super().__init__(
+            space,
+            seed=seed,
+            objectives=objectives,
+            start=start,
+            sample=sample,
+            default=default,
+            beta=beta,
+            additive=additive,
+        )
         self._seconds = seconds
-        self._moves = Moves(space)
-        self._encoding = Encoding(space)
-        self._candidates: Candidates | None = None
-        self._model: PairwiseGP | None = None
-        self._names: list[str] = []
-        self._due = max(start, 2)
-        self._leader: str | None = None
-        self._plain = _sharing(Annealing(space, seed=seed, start=0), self)
+        plain: Optimizer
+        if objectives == 1:
+            plain = Annealing(space, seed=seed, start=0)
+        else:
+            plain = NSGA2(space, seed=seed, objectives=objectives, start=0)
+        # It sees all that is seen here.
+        plain.scores, plain.vectors, plain.failures = self.scores, self.vectors, self.failures
+        plain.pending, plain._seen = self.pending, self._seen
+        self._plain = plain
 
     def expect(self, seconds: float) -> None:
         """Say what one evaluation takes: where that is less than a proposal costs, the model is left out."""
@@ -91,120 +72,26 @@ class AutoSearch(Started):
 
     @property
     def modelled(self) -> bool:
-        """Whether the next proposal comes from the model, once the first batch is over."""
+        """Whether proposals after the first batch come from the model."""
         cheap = self._seconds is not None and self._seconds < ASK_SECONDS
-        return (
-            not cheap and len(self.vectors) + len(self.failures) <= MOST_RESULTS and self._encoding.width > 0
-        )
+        return not cheap and len(self.vectors) + len(self.failures) <= MOST_RESULTS
 
     def _propose(self, rng: random.Random) -> Proposal | None:
         first = self._first()
         if first is not None:
             return first
-        if not self.modelled:
-            return self._plain_proposal(rng)
-        model = self._ready()
-        promise = self._promise(model, rng)
-        promise[model.rows] = np.inf
-        row = int(np.argmin(promise))
-        assert self._candidates is not None
-        if promise[row] < np.inf:
-            return Proposal(dict(self._candidates.configurations[row]), "model")
-        drawn = self._draw_new(rng)
-        return None if drawn is None else Proposal(drawn, "random")
-
-    def _learn(self, configuration: Configuration, scores: tuple[float, ...]) -> None:
-        if self.objectives == 1:
-            self._plain._best = self._best
-            self._plain._learn(configuration, scores)
-        self._grow()
-
-    def _learn_failure(self, configuration: Configuration, failure: Failure) -> None:
-        self._grow()
-
-    def _plain_proposal(self, rng: random.Random) -> Proposal | None:
+        if self.modelled:
+            return super()._propose(rng)
         self._plain._best = self._best
         return self._plain._propose(rng)
 
-    def _grow(self) -> None:
-        told = len(self.vectors) + len(self.failures)
-        if told < self._due or not self.modelled:
-            return
-        self._due = math.ceil(told * GROWTH)
-        model = self._ready()
-        if self.vectors:
-            weights = _weights(self.objectives, random.Random(f"{self.seed}/fit/{told}"))
-            model.fit(self._observed(model, weights))
+    def _learn(self, configuration: Configuration, scores: tuple[float, ...]) -> None:
+        self._plain._best = self._best
+        self._plain._learn(configuration, scores)
+        if self.modelled:
+            super()._learn(configuration, scores)
 
-    def _ready(self) -> PairwiseGP:
-        """The model, with all that was seen taken in."""
-        if self._candidates is None or self._model is None:
-            self._candidates = Candidates(self.space, self._encoding, f"{self.seed}/pool")
-            self._model = PairwiseGP(self._encoding, self._candidates.points, additive=self._additive)
-        fresh = list(self._seen.values())[len(self._names) :]
-        unknown = [one for one in fresh if self._candidates.row(one) is None]
-        if not self._candidates.whole and self._best != self._leader:
-            self._leader = self._best
-            leaders = sorted(self.scores, key=self.scores.__getitem__)[:LEADERS]
-            for leader in leaders:
-                unknown += self._moves.steps(self._seen[leader], random.Random(f"{self.seed}/{leader}"))
-        if unknown:
-            self._model.extend(self._candidates.add(unknown))
-        rows = [self._candidates.row(one) for one in fresh]
-        self._model.condition([row for row in rows if row is not None])
-        self._names += list(self._seen)[len(self._names) :]
-        return self._model
-
-    def _promise(self, model: PairwiseGP, rng: random.Random) -> NDArray[np.float32]:
-        observed = self._observed(model, _weights(self.objectives, rng))
-        deviation = np.sqrt(np.maximum(model.variance, 1e-9))
-        return np.asarray(model.mean(observed) - np.float32(self._beta) * deviation, np.float32)
-
-    def _observed(self, model: PairwiseGP, weights: tuple[float, ...]) -> Doubles:
-        """What each row of the model is taken to have scored: mean zero, deviation one, low is good."""
-        told = [place for place, name in enumerate(self._names) if name in self.vectors]
-        values = np.zeros(len(self._names))
-        if not told:
-            return values
-        scores = np.array([self.vectors[self._names[place]] for place in told])
-        values[told] = np.sqrt(_ranked(scores, weights))
-        middle = float(np.median(values[told]))
-        open_ = []
-        for place, name in enumerate(self._names):
-            if name in self.failures and self.failures[name].kind not in BLAMELESS:
-                values[place] = middle
-            elif name not in self.vectors:
-                open_.append(place)
-        known = np.ones(len(values), bool)
-        known[open_] = False
-        values[known] -= values[known].mean()
-        spread = float(values[known].std())
-        values[known] /= spread if spread > 1e-9 else 1.0
-        if open_:
-            values[open_] = model.expected(open_, values)
-        return values
-
-
-def _ranked(scores: Doubles, weights: tuple[float, ...]) -> Doubles:
-    """Ranks from zero, the earlier of equals first; for several objectives of the worst weighted rank."""
-    ranks = np.argsort(np.argsort(scores, axis=0, kind="stable"), axis=0, kind="stable").astype(float)
-    if scores.shape[1] == 1:
-        return ranks[:, 0]
-    weighted = ranks * np.array(weights)
-    blend = weighted.max(1) + 0.05 * weighted.sum(1)
-    return np.argsort(np.argsort(blend, kind="stable"), kind="stable").astype(float)
-
-
-def _weights(objectives: int, rng: random.Random) -> tuple[float, ...]:
-    """Random weights of the objectives that add up to one, all such equally likely."""
-    if objectives == 1:
-        return (1.0,)
-    drawn = [-math.log(1.0 - rng.random()) for _ in range(objectives)]
-    return tuple(one / sum(drawn) for one in drawn)
-
-
-def _sharing(plain: Annealing, owner: Optimizer) -> Annealing:
-    """Let an optimiser see all that another one sees."""
-    plain.scores, plain.vectors, plain.failures = owner.scores, owner.vectors, owner.failures
-    plain.pending, plain._seen = owner.pending, owner._seen
-    return plain
+    def _learn_failure(self, configuration: Configuration, failure: Failure) -> None:
+        self._plain._learn_failure(configuration, failure)
+        if self.modelled:
+            super()._learn_failure(configuration, failure)

@@ -1,227 +1,171 @@
-"""A Gaussian process that sees parameters one by one and in pairs, kept ready for a whole pool of candidates.
-
-The kernel is `a · mean(k_j) + (1 − a) · mean(k_j · k_l, j < l)` with k_j = exp(−w_j · distance_j): additive and
-pairwise terms of a functional ANOVA (Durrande, Ginsbourger and Roustant, 2012; Duvenaud, Nickisch and
-Rasmussen, 2011). A product over all parameters would call two configurations unlike as soon as one parameter
-differs much; here each pair of parameters that agrees says something.
-"""
+"""Model-based search: a designed start, then a Gaussian process that says where the best may be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+import math
+import random
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve
-from scipy.linalg import solve_triangular
 
+from kernelwright.search._candidates import Candidates
 from kernelwright.search._encoding import Encoding
-from kernelwright.search._encoding import Floats
-from kernelwright.search._encoding import Points
+from kernelwright.search._moves import Moves
+from kernelwright.search._optimizer import Failure
+from kernelwright.search._optimizer import Proposal
+from kernelwright.search._gp import Doubles
+from kernelwright.search._gp import PairwiseProcess
+from kernelwright.search._start import Started
+from kernelwright.space import Configuration
+from kernelwright.space import key
+from kernelwright.space import Space
 
-Doubles = NDArray[np.float64]
-_Real = TypeVar("_Real", np.float32, np.float64)
+#: The model is made anew each time the results have grown by this factor.
+GROWTH = 1.25
+#: Neighbours of this many of the best are candidates where the space cannot be listed.
+LEADERS = 3
+#: Failures that say nothing about the configuration.
+BLAMELESS = frozenset({"worker_lost", "unpicklable", "wrong_arity", "cancelled"})
 
-#: Below this, a variance is rounding.
-_TINY = 1e-6
-#: So many candidates at a time, for the processor's cache.
-_BLOCK = 1024
 
+class PairwiseGP(Started):
+    """A designed start, then a Gaussian process over single parameters and their pairs.
 
-class PairwiseGP:
-    """A Gaussian process of unit variance over a pool of candidates.
+    Scores count by rank, so that a few very slow configurations do not hide what tells the fast ones apart:
+    the square root of the rank, which spreads the best. What is asked next has the lowest confidence bound
+    (Cox and John, 1992) of all candidates. Candidates are the whole space where it can be listed and is not
+    large, else a sample and the neighbours of the best. What is asked and not told yet counts as if it had
+    turned out as the model expects. With several objectives, each proposal weighs them at random (ParEGO:
+    Knowles, 2006).
 
-    Conditioning on a row of the pool costs (rows so far) × (pool) operations, and so does the posterior of the
-    whole pool: of `L⁻¹ · K(rows, pool)`, with `L` the Cholesky factor over the rows, only the new row is
-    worked out. What was observed there is given with each question, so a row may be conditioned on before its
-    value is known.
+    A failure counts as a middling result: it is evaluated no more, and its surroundings lose their promise,
+    but keep their chance. One that the configuration is not to blame for (`worker_lost`) counts as nothing.
 
     Args:
-        encoding: how alike configurations are.
-        pool: the candidates.
-        additive: the share `a` of the additive terms.
-        nugget: the variance of noise, as a fraction of the signal's.
-        weight: the median of the log-normal prior of the weights `w_j`, and where they start.
-        spread: its standard deviation, in units of the logarithm.
+        start: size of the first batch.
+        sample: how many valid configurations the batch is chosen from.
+        default: whether it begins with the default configuration; None: where a parameter states one.
+        beta: how many standard deviations below the mean the confidence bound is.
+        additive: share of the kernel's additive part.
     """
 
     def __init__(
         self,
-        encoding: Encoding,
-        pool: Points,
+        space: Space,
         *,
+        seed: int = 0,
+        objectives: int = 1,
+        start: int = 3,
+        sample: int = 500,
+        default: bool | None = None,
+        beta: float = 4.0,
         additive: float = 0.4,
-        nugget: float = 1e-3,
-        weight: float = 0.5,
-        spread: float = 1.0,
     ) -> None:
-        self.encoding = encoding
-        self.pool = pool
-        self.additive = 1.0 if encoding.width < 2 else additive
-        self.nugget = nugget
-        self.weights: Doubles = np.full(encoding.width, weight)
-        self._prior = (np.log(weight), spread)
-        self._tables = self._similarities()
-        self.rows: list[int] = []
-        self._factor: Doubles = np.zeros((0, 0))
-        self._solved: Floats = np.zeros((0, pool.count), np.float32)
-        self.variance: Floats = np.ones(pool.count, np.float32)
+        super().__init__(
+            space, seed=seed, objectives=objectives, start=start, sample=sample, default=default
+        )
+        self._beta = beta
+        self._additive = additive
+        self._moves = Moves(space)
+        self._encoding = Encoding(space)
+        self._candidates: Candidates | None = None
+        self._model: PairwiseProcess | None = None
+        self._names: list[str] = []
+        self._due = max(start, 2)
+        self._leader: str | None = None
 
-    def condition(self, rows: Sequence[int]) -> None:
-        """Take in rows of the pool, one by one."""
-        for row in rows:
-            size = len(self.rows)
-            self._reserve(size + 1)
-            across = self._solved[:size, row].copy()
-            left = max(1.0 + self.nugget - float(across @ across), _TINY)
-            self._factor[size, :size] = across
-            self._factor[size, size] = np.sqrt(left)
-            fresh = self._covariance(self.pool.take([row]), self.pool)[0]
-            if size:
-                fresh -= across @ self._solved[:size]
-            fresh /= np.float32(np.sqrt(left))
-            self._solved[size] = fresh
-            self.variance -= fresh * fresh
-            self.rows.append(row)
+    def _propose(self, rng: random.Random) -> Proposal | None:
+        first = self._first()
+        if first is not None:
+            return first
+        model = self._ready()
+        promise = self._promise(model, rng)
+        promise[model.rows] = np.inf
+        row = int(np.argmin(promise))
+        assert self._candidates is not None
+        if promise[row] < np.inf:
+            return Proposal(dict(self._candidates.configurations[row]), "model")
+        drawn = self._draw_new(rng)
+        return None if drawn is None else Proposal(drawn, "random")
 
-    def mean(self, observed: Doubles) -> Floats:
-        """The posterior mean of the pool for what was observed at the rows (rows, or cases × rows)."""
-        size = len(self.rows)
-        if size == 0:
-            return np.zeros((*observed.shape[:-1], self.pool.count), np.float32)
-        half = solve_triangular(self._factor[:size, :size], observed.T, lower=True, check_finite=False)
-        return np.asarray(half.T, np.float32) @ self._solved[:size]
+    def _learn(self, configuration: Configuration, scores: tuple[float, ...]) -> None:
+        self._grow()
 
-    def expected(self, places: Sequence[int], observed: Doubles) -> Doubles:
-        """The mean at some of the rows (by their place among them), given what was observed at the others."""
-        size = len(self.rows)
-        factor = self._factor[:size, :size]
-        kernel = factor @ factor.T
-        others = np.setdiff1d(np.arange(size), places)
-        if len(others) == 0:
-            return np.zeros(len(places))
-        known = np.linalg.solve(kernel[np.ix_(others, others)], observed[others])
-        return np.asarray(kernel[np.ix_(np.asarray(places), others)] @ known, np.float64)
+    def _learn_failure(self, configuration: Configuration, failure: Failure) -> None:
+        self._grow()
 
-    def scale(self, observed: Doubles) -> float:
-        """The standard deviation of the signal that makes the observed values most likely."""
-        size = len(self.rows)
-        half = solve_triangular(self._factor[:size, :size], observed, lower=True, check_finite=False)
-        return float(np.sqrt(max(half @ half / size, _TINY)))
-
-    def extend(self, points: Points) -> None:
-        """Add candidates at the end of the pool."""
-        size = len(self.rows)
-        self.pool = self.pool.extended(points)
-        self.variance = np.concatenate([self.variance, np.ones(points.count, np.float32)])
-        wider = np.zeros((len(self._solved), self.pool.count), np.float32)
-        wider[:, : -points.count] = self._solved
-        self._solved = wider
-        if size:
-            cross = self._covariance(self.pool.take(self.rows), points)
-            fresh = solve_triangular(self._factor[:size, :size], cross, lower=True, check_finite=False)
-            self._solved[:size, -points.count :] = fresh
-            self.variance[-points.count :] -= np.einsum("ij,ij->j", fresh, fresh).astype(np.float32)
-
-    def fit(self, observed: Doubles) -> None:
-        """Move each weight by a factor of two where that makes what was observed at the rows likelier."""
-        logs = np.log(self.weights)
-        points = self.pool.take(self.rows)
-        far = [self.encoding.distances(column, points, points) for column in range(self.encoding.width)]
-        near = [np.exp(-weight * one) for weight, one in zip(self.weights, far, strict=True)]
-        best = self._likelihood(near, observed, logs)
-        for column in range(self.encoding.width):
-            for step in (np.log(2), -np.log(2)):
-                moved = logs.copy()
-                moved[column] += step
-                kept, near[column] = near[column], np.exp(-np.exp(moved[column]) * far[column])
-                likelihood = self._likelihood(near, observed, moved)
-                if likelihood > best:
-                    best, logs = likelihood, moved
-                    break
-                near[column] = kept
-        if not np.array_equal(np.exp(logs), self.weights):
-            self.weights = np.exp(logs)
-            self.rebuild()
-
-    def rebuild(self) -> None:
-        """Work everything out again for the weights and rows as they are."""
-        rows = self.rows
-        self._tables = self._similarities()
-        points = self.pool.take(rows)
-        square = self._covariance(points, points).astype(np.float64) + self.nugget * np.eye(len(rows))
-        factor = np.linalg.cholesky(square)
-        self._factor = np.zeros((0, 0))
-        self._solved = np.zeros((0, self.pool.count), np.float32)
-        self._reserve(len(rows))
-        self._factor[: len(rows), : len(rows)] = factor
-        inverse = solve_triangular(factor, np.eye(len(rows)), lower=True, check_finite=False)
-        inverse = inverse.astype(np.float32)
-        for start in range(0, self.pool.count, _BLOCK):
-            block = slice(start, min(start + _BLOCK, self.pool.count))
-            self._solved[: len(rows), block] = inverse @ self._covariance(points, self.pool.slice(block))
-        solved = self._solved[: len(rows)]
-        self.variance = 1 - np.einsum("ij,ij->j", solved, solved)
-
-    def _likelihood(self, near: Sequence[NDArray[np.floating]], observed: Doubles, logs: Doubles) -> float:
-        """The log of the marginal likelihood, the signal's variance at its best, times the prior."""
-        size = len(observed)
-        alone, squares = np.zeros((size, size)), np.zeros((size, size))
-        for one in near:
-            alone += one
-            squares += one * one
-        kernel = self._combined(alone, squares) + self.nugget * np.eye(size)
-        factor = np.linalg.cholesky(kernel)
-        fit = max(float(observed @ cho_solve((factor, True), observed, check_finite=False)) / size, 1e-12)
-        middle, spread = self._prior
-        prior = 0.5 * float((((logs - middle) / spread) ** 2).sum())
-        return -0.5 * size * float(np.log(fit)) - float(np.log(np.diag(factor)).sum()) - prior
-
-    def _similarities(self) -> list[Floats | None]:
-        return [
-            None if table is None else np.exp(-np.float32(weight) * table)
-            for weight, table in zip(self.weights, self.encoding.tables, strict=True)
-        ]
-
-    def _covariance(self, left: Points, right: Points) -> Floats:
-        """left × right."""
-        shape = (left.count, right.count)
-        alone, squares, near = (np.zeros(shape, np.float32) for _ in range(3))
-        for column, table in enumerate(self._tables):
-            if table is not None:
-                rows = table[left.places[column]]
-                # "clip" spares a copy that the default, "raise", makes; all places are inside.
-                np.take(rows, right.places[column], axis=1, out=near, mode="clip")  # type: ignore[arg-type]
-            else:
-                far = self.encoding.distances(column, left, right)
-                np.exp(-np.float32(self.weights[column]) * far, out=near)
-            alone += near
-            near *= near
-            squares += near
-        return self._combined(alone, squares)
-
-    def _combined(self, alone: NDArray[_Real], squares: NDArray[_Real]) -> NDArray[_Real]:
-        """The kernel from the sum of the terms and the sum of their squares; takes both over."""
-        width = self.encoding.width
-        if width < 2:
-            return alone
-        # The sum over pairs is half of the square of the sum without the squares.
-        pairs = alone * alone
-        pairs -= squares
-        pairs *= (1 - self.additive) / (width * (width - 1))
-        alone *= self.additive / width
-        pairs += alone
-        return pairs
-
-    def _reserve(self, rows: int) -> None:
-        size = len(self._solved)
-        if rows <= size:
+    def _grow(self) -> None:
+        told = len(self.vectors) + len(self.failures)
+        if told < self._due:
             return
-        size = max(rows, 2 * size, 32)
-        factor = np.zeros((size, size))
-        solved = np.empty((size, self.pool.count), np.float32)
-        old = len(self._solved)
-        factor[:old, :old] = self._factor
-        solved[:old] = self._solved
-        self._factor, self._solved = factor, solved
+        self._due = math.ceil(told * GROWTH)
+        model = self._ready()
+        if self.vectors:
+            weights = _weights(self.objectives, random.Random(f"{self.seed}/fit/{told}"))
+            model.fit(self._observed(model, weights))
+
+    def _ready(self) -> PairwiseProcess:
+        """The model, with all that was seen taken in."""
+        if self._candidates is None or self._model is None:
+            self._candidates = Candidates(self.space, self._encoding, f"{self.seed}/pool")
+            self._model = PairwiseProcess(self._encoding, self._candidates.points, additive=self._additive)
+        fresh = list(self._seen.values())[len(self._names) :]
+        unknown = [one for one in fresh if self._candidates.row(one) is None]
+        if not self._candidates.whole and self._best != self._leader:
+            self._leader = self._best
+            leaders = sorted(self.scores, key=self.scores.__getitem__)[:LEADERS]
+            for leader in leaders:
+                unknown += self._moves.steps(self._seen[leader], random.Random(f"{self.seed}/{leader}"))
+        if unknown:
+            self._model.extend(self._candidates.add(unknown))
+        rows = [self._candidates.row(one) for one in fresh]
+        self._model.condition([row for row in rows if row is not None])
+        self._names += list(self._seen)[len(self._names) :]
+        return self._model
+
+    def _promise(self, model: PairwiseProcess, rng: random.Random) -> NDArray[np.float32]:
+        observed = self._observed(model, _weights(self.objectives, rng))
+        deviation = np.sqrt(np.maximum(model.variance, 1e-9))
+        return np.asarray(model.mean(observed) - np.float32(self._beta) * deviation, np.float32)
+
+    def _observed(self, model: PairwiseProcess, weights: tuple[float, ...]) -> Doubles:
+        """What each row of the model is taken to have scored: mean zero, deviation one, low is good."""
+        told = [place for place, name in enumerate(self._names) if name in self.vectors]
+        values = np.zeros(len(self._names))
+        if not told:
+            return values
+        scores = np.array([self.vectors[self._names[place]] for place in told])
+        values[told] = np.sqrt(_ranked(scores, weights))
+        middle = float(np.median(values[told]))
+        open_ = []
+        for place, name in enumerate(self._names):
+            if name in self.failures and self.failures[name].kind not in BLAMELESS:
+                values[place] = middle
+            elif name not in self.vectors:
+                open_.append(place)
+        known = np.ones(len(values), bool)
+        known[open_] = False
+        values[known] -= values[known].mean()
+        spread = float(values[known].std())
+        values[known] /= spread if spread > 1e-9 else 1.0
+        if open_:
+            values[open_] = model.expected(open_, values)
+        return values
+
+
+def _ranked(scores: Doubles, weights: tuple[float, ...]) -> Doubles:
+    """Ranks from zero, the earlier of equals first; for several objectives of the worst weighted rank."""
+    ranks = np.argsort(np.argsort(scores, axis=0, kind="stable"), axis=0, kind="stable").astype(float)
+    if scores.shape[1] == 1:
+        return ranks[:, 0]
+    weighted = ranks * np.array(weights)
+    blend = weighted.max(1) + 0.05 * weighted.sum(1)
+    return np.argsort(np.argsort(blend, kind="stable"), kind="stable").astype(float)
+
+
+def _weights(objectives: int, rng: random.Random) -> tuple[float, ...]:
+    """Random weights of the objectives that add up to one, all such equally likely."""
+    if objectives == 1:
+        return (1.0,)
+    drawn = [-math.log(1.0 - rng.random()) for _ in range(objectives)]
+    return tuple(one / sum(drawn) for one in drawn)

@@ -19,7 +19,7 @@ from kernelwright.search import _objective
 from kernelwright.search._optimizer import Failure
 
 _OUR_FRAMES = tuple(
-    f'  File "{Path(place).parent}/{prefix}' for place, prefix in ((process.__file__, ""), (__file__, "_task"))
+    f'  File "{Path(file).parent}/{start}' for file, start in ((process.__file__, ""), (__file__, "_task"))
 )
 _TAIL_LINES = 20
 _TAIL_CHARACTERS = 4000
