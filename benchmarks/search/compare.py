@@ -78,12 +78,26 @@ def failing(recorded: Recorded, share: float, seed: int) -> Recorded:
     return Recorded(recorded.name, recorded.space, outcomes, recorded.fields)
 
 
-def run(name: str, recorded: Recorded, seed: int, evaluations: int) -> dict[str, Any]:
-    """One run, summed up."""
+def runs(name: str, recorded: Recorded, seeds: range, evaluations: int, share: float) -> list[dict[str, Any]]:
+    """One run a seed, each summed up."""
+    found = []
+    spaces = [failing(recorded, share, seed) if share else recorded for seed in seeds]
     if name.startswith(("kernel_tuner:", "optuna:")):
-        outcomes, seconds = peers.run(name, recorded, seed, evaluations), [0.0]
+        if share:
+            raise SystemExit("failures are not made for peers")
+        found = [(outcomes, [0.0]) for outcomes in peers.run(name, recorded, seeds, evaluations)]
     else:
-        outcomes, seconds = ours(name, recorded, seed, evaluations)
+        found = [ours(name, one, seed, evaluations) for one, seed in zip(spaces, seeds, strict=True)]
+    return [
+        summed(seed, one, outcomes, seconds)
+        for seed, one, (outcomes, seconds) in zip(seeds, spaces, found, strict=True)
+    ]
+
+
+def summed(
+    seed: int, recorded: Recorded, outcomes: list[float | Failure], seconds: list[float]
+) -> dict[str, Any]:
+    """What is kept of a run."""
     best = recorded.best_so_far(outcomes)
     return {
         "seed": seed,
@@ -172,13 +186,12 @@ def main() -> None:
         parser.error(f"no recorded spaces in {settings.spaces_dir()}; set KERNELWRIGHT_SPACES to their folder")
     results: dict[str, Any] = {}
     for name in arguments.searches:
-        runs: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[dict[str, Any]]] = {}
         for path in paths:
             recorded = load_recorded(path)
-            for seed in range(arguments.first, arguments.first + arguments.seeds):
-                one = failing(recorded, arguments.failing, seed) if arguments.failing else recorded
-                runs.setdefault(recorded.name, []).append(run(name, one, seed, arguments.evaluations))
-        results[name] = {**summary(runs), "runs": runs}
+            seeds = range(arguments.first, arguments.first + arguments.seeds)
+            found[recorded.name] = runs(name, recorded, seeds, arguments.evaluations, arguments.failing)
+        results[name] = {**summary(found), "runs": found}
         show(name, results[name])
         if arguments.json:
             write(arguments.json, arguments, results)
@@ -188,7 +201,7 @@ def write(path: Path, arguments: argparse.Namespace, results: Mapping[str, Any])
     """Keep the results with what they were got with."""
     document = {
         "date": time.strftime("%Y-%m-%d"),
-        "machine": machine.fingerprint() if hasattr(machine, "fingerprint") else platform.processor(),
+        "machine": machine.fingerprint(),
         "versions": {
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in ("kernelwright", "numpy", "scipy")},
