@@ -1,9 +1,9 @@
 """What to try next, and what was tried: optimisers and the journal. Knows nothing of kernels."""
 
+from kernelwright.search._annealing import LocalSearch
 from kernelwright.search._journal import Event
 from kernelwright.search._journal import Journal
 from kernelwright.search._journal import read_journal
-from kernelwright.search._annealing import LocalSearch
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._optimizer import Proposal

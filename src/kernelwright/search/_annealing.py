@@ -43,9 +43,7 @@ class Annealing(Local):
         cooling: float = 0.97,
         patience: int = 10,
     ) -> None:
-        super().__init__(
-            space, seed=seed, objectives=objectives, start=start, sample=sample, default=default
-        )
+        super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=default)
         self._temperature = temperature
         self._cooling = cooling
         self._patience = patience
@@ -75,7 +73,7 @@ class Annealing(Local):
 
 
 class LocalSearch(Annealing):
-    """Annealing that begins with the default configuration, stated or not: what a tuning run compares with."""
+    """Annealing that begins with the default configuration, stated or not: tuning compares with that."""
 
     def __init__(
         self,
@@ -86,6 +84,4 @@ class LocalSearch(Annealing):
         start: int = START,
         sample: int = SAMPLE,
     ) -> None:
-        super().__init__(
-            space, seed=seed, objectives=objectives, start=start, sample=sample, default=True
-        )
+        super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=True)

@@ -168,5 +168,7 @@ def _coordinates(parameter: Parameter, values: Sequence[Value]) -> Floats:
     return np.array([parameter.encode(one) for one in values], np.float32).reshape(len(values), -1)
 
 
-def _joined(left: NDArray[np.generic] | None, right: NDArray[np.generic] | None) -> NDArray[np.generic] | None:
+def _joined(
+    left: NDArray[np.generic] | None, right: NDArray[np.generic] | None
+) -> NDArray[np.generic] | None:
     return None if left is None or right is None else np.concatenate([left, right])

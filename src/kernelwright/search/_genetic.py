@@ -57,8 +57,8 @@ class GeneticSearch(Started):
         culled = pool_size // 2 if cull_size is None else cull_size
         if pool_size < 2 or not 0 <= culled < pool_size:
             raise UsageError(
-                f"a pool of {pool_size} cannot cull {culled}: pool_size must be at least 2, cull_size at least "
-                "0 and below pool_size"
+                f"a pool of {pool_size} cannot cull {culled}: pool_size must be at least 2, cull_size at "
+                "least 0 and below pool_size"
             )
         if mutate_rate is not None and not 0 <= mutate_rate <= 1:
             raise UsageError(f"mutate_rate is a probability, got {mutate_rate}")

@@ -9,7 +9,7 @@ from kernelwright.space import Space
 
 
 class HillClimbing(Local):
-    """A spread-out first batch, then climbs: single changes of the current configuration; the better one wins.
+    """A spread-out first batch, then climbs: single changes of the current configuration; the better wins.
 
     A climb ends when `patience` results in a row were no better. The next one begins in turn at the best
     configuration that has unseen neighbours, and at a random one. One objective only.
@@ -32,9 +32,7 @@ class HillClimbing(Local):
         default: bool | None = None,
         patience: int = 15,
     ) -> None:
-        super().__init__(
-            space, seed=seed, objectives=objectives, start=start, sample=sample, default=default
-        )
+        super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=default)
         self._patience = patience
         self._idle = 0
         self._climbs = 0

@@ -18,8 +18,6 @@ from kernelwright.space import Space
 
 #: How many jumps are tried where all single steps were seen.
 _JUMPS = 4
-#: How often a jump comes first in spaces with conditional parameters.
-_JUMP_SHARE = 0.25
 
 
 class Local(Started):
@@ -80,10 +78,6 @@ class Local(Started):
 
     def _around(self, name: str, token: int, rng: random.Random) -> Configuration | None:
         here = self._seen[name]
-        if self._moves.conditional and rng.random() < _JUMP_SHARE:
-            there = self._moves.jump(here, rng)
-            if self._is_new(there):
-                return there
         found = self._near(name, token)
         for _ in range(0 if found is not None else _JUMPS):
             there = self._moves.jump(here, rng)

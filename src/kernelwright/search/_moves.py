@@ -24,14 +24,15 @@ class Moves:
         self._space = space
         #: Those with a choice.
         self.names = tuple(name for name, one in space.parameters.items() if one.count != 1)
-        #: Whether some are there only where others have certain values: no single step changes those.
-        self.conditional = any(isinstance(one, Conditional) for one in space.parameters.values())
+        self._conditional = {
+            name: one for name, one in space.parameters.items() if isinstance(one, Conditional)
+        }
 
     def steps(self, configuration: Configuration, rng: random.Random) -> Iterator[Configuration]:
-        """Configurations that differ in one parameter, in random order; each parameter's closest come early.
+        """Valid configurations that differ in one parameter and in what is there only because of it.
 
-        Which ones they are depends on the configuration only. In spaces with conditional parameters, or with
-        equations, `jump` gets where these do not.
+        In random order; which ones they are depends on the configuration only. Constraints such as equations
+        can leave none: then `jump` gets on.
         """
         names = list(self.names)
         rng.shuffle(names)
@@ -39,7 +40,7 @@ class Moves:
             values = list(self._space.parameters[name].neighbours(configuration[name]))
             rng.shuffle(values)
             for value in values:
-                changed = {**configuration, name: value}
+                changed = self._settled({**configuration, name: value})
                 if not self._space.violated(changed):
                     yield changed
 
@@ -61,7 +62,7 @@ class Moves:
     def cross(
         self, left: Configuration, right: Configuration, rng: random.Random, share: float = 0.5
     ) -> Configuration:
-        """Each parameter from `right` with the probability `share`, else from `left`; mended towards `left`."""
+        """Each parameter from `right` with probability `share`, else from `left`; mended towards `left`."""
         child = {name: right[name] if rng.random() < share else value for name, value in left.items()}
         return self.mend(child, left, rng)
 
@@ -72,7 +73,7 @@ class Moves:
         rng: random.Random,
         anchor: Configuration | None = None,
     ) -> Configuration:
-        """Each parameter changed with the probability `rate`: to a neighbouring value, or one time in four to any.
+        """Each parameter changed with probability `rate`: to a neighbouring value, one time in four to any.
 
         A draw of any value is what knocks parameters out. Mended towards `anchor`, by default the
         configuration itself.
@@ -85,15 +86,13 @@ class Moves:
                 child[name] = rng.choice(near) if near else parameter.sample(rng)
         return self.mend(child, configuration if anchor is None else anchor, rng)
 
-    def mend(
-        self, configuration: Configuration, anchor: Configuration, rng: random.Random
-    ) -> Configuration:
+    def mend(self, configuration: Configuration, anchor: Configuration, rng: random.Random) -> Configuration:
         """A valid configuration between an invalid one and a valid `anchor`.
 
-        Parameters are set to the anchor's, one at a time in random order, until all constraints hold. Values
-        must be ones that the parameters have.
+        Conditional parameters are put in or left out first. Then parameters are set to the anchor's, one at a
+        time in random order, until all constraints hold. Values must be ones that the parameters have.
         """
-        mended = dict(configuration)
+        mended = self._settled(dict(configuration))
         left: list[str] | None = None
         while self._space.violated(mended):
             if left is None:
@@ -102,6 +101,23 @@ class Moves:
             name = left.pop()
             mended[name] = anchor[name]
         return mended
+
+    def _settled(self, configuration: Configuration) -> Configuration:
+        """The same dict, changed so that conditional parameters are there exactly where they should be."""
+        # Once more for each level that conditions are nested.
+        for _ in self._conditional:
+            changed = False
+            for name, parameter in self._conditional.items():
+                active = all(one.is_met_by_present(configuration) for one in parameter.conditions)
+                if active == (configuration[name] is None) and not parameter.inner.contains(None):
+                    configuration[name] = parameter.inner.default if active else None
+                    changed = True
+                elif not active and configuration[name] is not None:
+                    configuration[name] = None
+                    changed = True
+            if not changed:
+                break
+        return configuration
 
 
 def _differing(one: Mapping[str, Value], other: Mapping[str, Value]) -> list[str]:

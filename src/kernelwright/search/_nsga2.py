@@ -40,7 +40,7 @@ class NSGA2(GeneticSearch):
 
     def _propose(self, rng: random.Random) -> Proposal | None:
         generation = len(self._seen) // self._pool_size
-        if generation>0 and self._pool and self._first() is None and rng.random() < self._step_share:
+        if generation > 0 and self._pool and self._first() is None and rng.random() < self._step_share:
             step = self._moves.step(self._parent(rng), rng, self._is_new)
             if step is not None:
                 return Proposal(step, "local", generation)

@@ -168,9 +168,7 @@ def load_recorded(path: Path) -> Recorded:
         document = json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
         names = [str(name) for name in document["tune_params_keys"]]
         listed = {name: tuple(document["tune_params"][name]) for name in names}
-        fields = {
-            tuple(record[name] for name in names): record for record in document["cache"].values()
-        }
+        fields = {tuple(record[name] for name in names): record for record in document["cache"].values()}
         outcomes = {values: _outcome(record["time"]) for values, record in fields.items()}
     except (KeyError, TypeError, ValueError, AttributeError, EOFError, gzip.BadGzipFile) as error:
         raise FileFormatError(path, f"it is not a recorded tuning space ({error!r})") from error
@@ -195,4 +193,3 @@ def _outcome(time: object) -> float | Failure:
     if isinstance(time, int | float) and not isinstance(time, bool) and math.isfinite(time):
         return float(time)
     return Failure("build_failed" if "compil" in str(time).lower() else "crashed", str(time))
-

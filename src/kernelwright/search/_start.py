@@ -34,7 +34,7 @@ def first_batch(
         default = any(parameter.stated for parameter in space.parameters.values())
     first = [Proposal(space.default, "default")] if default and size > 0 else []
     encoding = Encoding(space)
-    known = encoding.points([one.configuration for one in first])
+    known = encoding.points([one.configuration for one in first]) if first else None
     rows = designed(encoding, encoding.points(pool), size - len(first), known)
     return [*first, *(Proposal(pool[row], "designed") for row in rows)]
 
@@ -68,4 +68,3 @@ class Started(Optimizer):
         while self._begun < len(self._batch) and self._batch_keys[self._begun] in self._seen:
             self._begun += 1
         return self._batch[self._begun] if self._begun < len(self._batch) else None
-
