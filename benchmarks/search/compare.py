@@ -177,6 +177,7 @@ def main() -> None:
     parser.add_argument("--spaces", default="", help="only those whose name contains one of these, by comma")
     parser.add_argument("--evaluations", type=int, default=EVALUATIONS)
     parser.add_argument("--failing", type=float, default=0.0, help="share of configurations made to fail")
+    parser.add_argument("--join", type=Path, nargs="*", default=[], help="results of other seeds to add to")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     paths = recorded_spaces()
@@ -185,16 +186,33 @@ def main() -> None:
     if not paths:
         parser.error(f"no recorded spaces in {settings.spaces_dir()}; set KERNELWRIGHT_SPACES to their folder")
     results: dict[str, Any] = {}
+    parts = joined(arguments.join)
     for name in arguments.searches:
-        found: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[dict[str, Any]]] = parts.get(name, {})
         for path in paths:
             recorded = load_recorded(path)
             seeds = range(arguments.first, arguments.first + arguments.seeds)
-            found[recorded.name] = runs(name, recorded, seeds, arguments.evaluations, arguments.failing)
+            found.setdefault(recorded.name, [])
+            found[recorded.name] += runs(name, recorded, seeds, arguments.evaluations, arguments.failing)
+            results[name] = {**summary(found), "runs": found}
+            if arguments.json:
+                write(arguments.json, arguments, results)
         results[name] = {**summary(found), "runs": found}
         show(name, results[name])
-        if arguments.json:
-            write(arguments.json, arguments, results)
+    if arguments.json:
+        write(arguments.json, arguments, results)
+
+
+def joined(files: Iterable[Path]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """The runs of earlier results, by search and space, each seed once."""
+    parts: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for file in files:
+        for name, result in json.loads(file.read_text())["searches"].items():
+            for space, found in result["runs"].items():
+                known = parts.setdefault(name, {}).setdefault(space, [])
+                seeds = {one["seed"] for one in known}
+                known += [one for one in found if one["seed"] not in seeds]
+    return parts
 
 
 def write(path: Path, arguments: argparse.Namespace, results: Mapping[str, Any]) -> None:
@@ -207,7 +225,6 @@ def write(path: Path, arguments: argparse.Namespace, results: Mapping[str, Any])
             **{name: importlib.metadata.version(name) for name in ("kernelwright", "numpy", "scipy")},
             **peers.versions(results),
         },
-        "seeds": [arguments.first, arguments.first + arguments.seeds],
         "evaluations": arguments.evaluations,
         "failing": arguments.failing,
         "searches": results,
