@@ -109,6 +109,7 @@ def test_sampling_is_uniform_over_what_is_valid() -> None:
     assert min(seen.values()) > 400
 
 
+@pytest.mark.serial
 def test_a_huge_space_is_never_listed() -> None:
     tested = Space(
         {f"p{index}": space.range(0, 999) for index in range(20)},

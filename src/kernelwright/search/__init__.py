@@ -19,6 +19,10 @@ from kernelwright.search._optuna import OptunaSearch
 from kernelwright.search._pareto import hypervolume
 from kernelwright.search._pymoo import PymooSearch
 from kernelwright.search._random import RandomSearch
+from kernelwright.search._replay import load_recorded
+from kernelwright.search._replay import Recorded
+from kernelwright.search._replay import recorded_spaces
+from kernelwright.search._replay import ReplayObjective
 
 __all__ = [
     "NSGA2",
@@ -36,8 +40,12 @@ __all__ = [
     "Proposal",
     "PymooSearch",
     "RandomSearch",
+    "Recorded",
+    "ReplayObjective",
     "check_optimizer",
     "hypervolume",
+    "load_recorded",
     "make_optimizer",
     "read_journal",
+    "recorded_spaces",
 ]

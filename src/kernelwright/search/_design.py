@@ -11,7 +11,7 @@ from kernelwright.search._encoding import Points
 def designed(encoding: Encoding, pool: Points, size: int, known: Points | None = None) -> list[int]:
     """Rows of `pool`: the most central one, then each time the one farthest from all before.
 
-    Central: the smallest mean distance to the pool. Farthest: maximin distance (Johnson, Moore and Ylvisaker,
+    Central: the closest, in L1 on the parameters' scales, to the mean of the pool. Farthest: maximin distance (Johnson, Moore and Ylvisaker,
     1990). `known` points are kept away from as well; with some, the central one is still first. Ties go to
     the earliest row; fewer than `size` where the pool has no more different points.
     """
@@ -21,9 +21,8 @@ def designed(encoding: Encoding, pool: Points, size: int, known: Points | None =
     gaps = np.full(pool.count, np.inf, np.float32)
     if known is not None and known.count:
         gaps = encoding.total(known, pool).min(0)
-    central = np.zeros(pool.count, np.float32)
-    for column in range(encoding.width):
-        central += encoding.distances(column, pool, pool).mean(1)
+    where = encoding.coordinates(pool)
+    central = np.abs(where - where.mean(0)).sum(1)
     central[gaps <= 0] = np.inf
     following = int(np.argmin(central))
     while len(chosen) < size and gaps[following] > 0:

@@ -32,6 +32,16 @@ class Points:
     coordinates: list[Floats | None]
     count: int
 
+    def identities(self) -> list[bytes]:
+        """For each point a text that equal points share, and no others."""
+        columns = [one[:, None] for one in self.places if one is not None]
+        parts = [np.concatenate(columns, axis=1).astype(np.uint8)] if columns else []
+        parts += [one.view(np.uint8) for one in self.coordinates if one is not None]
+        if not parts:
+            return [b""] * self.count
+        whole = np.ascontiguousarray(np.concatenate(parts, axis=1))
+        return [row.tobytes() for row in whole]
+
     def take(self, rows: Sequence[int] | NDArray[np.intp]) -> Points:
         """Some of the points, in the order of `rows`."""
         chosen = np.asarray(rows, np.intp)
@@ -39,6 +49,14 @@ class Points:
             [None if one is None else one[chosen] for one in self.places],
             [None if one is None else one[chosen] for one in self.coordinates],
             len(chosen),
+        )
+
+    def slice(self, part: slice) -> Points:
+        """Neighbouring points, as views."""
+        return Points(
+            [None if one is None else one[part] for one in self.places],
+            [None if one is None else one[part] for one in self.coordinates],
+            len(range(*part.indices(self.count))),
         )
 
     def extended(self, other: Points) -> Points:
@@ -69,10 +87,12 @@ class Encoding:
         self.names: tuple[str, ...] = tuple(parameters)
         self._parameters = tuple(parameters.values())
         self.tables: list[Floats | None] = []
+        self._scales: list[Floats | None] = []
         self._where: list[dict[tuple[type, Value], int] | None] = []
         for parameter in self._parameters:
             values = parameter.values() if (parameter.count or math.inf) <= MAX_TABLE else None
-            self.tables.append(None if values is None else self._table(parameter, values))
+            self._scales.append(None if values is None else _coordinates(parameter, values))
+            self.tables.append(None if values is None else self._table(values, self._scales[-1]))
             self._where.append(
                 None if values is None else {(type(one), one): place for place, one in enumerate(values)}
             )
@@ -115,8 +135,18 @@ class Encoding:
             far += self.distances(column, left, right)
         return far
 
-    def _table(self, parameter: Parameter, values: Sequence[Value]) -> Floats:
-        where = _coordinates(parameter, values)
+    def coordinates(self, points: Points) -> Floats:
+        """Points × numbers: the scales of all parameters, one after the other."""
+        columns: list[Floats] = []
+        for scale, places, own in zip(self._scales, points.places, points.coordinates, strict=True):
+            if scale is not None:
+                columns.append(scale[places])
+            else:
+                assert own is not None
+                columns.append(own)
+        return np.concatenate(columns, axis=1) if columns else np.zeros((points.count, 0), np.float32)
+
+    def _table(self, values: Sequence[Value], where: Floats) -> Floats:
         far = np.abs(where[:, None, :] - where[None, :, :]).sum(2)
         absent = np.array([one is None for one in values])
         far[absent[:, None] != absent[None, :]] = 1

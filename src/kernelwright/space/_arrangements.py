@@ -35,6 +35,9 @@ class Arrangement(Parameter):
                 raise SpaceError(f"{kind}: {item!r} is not a number, a string or a bool")
             if self._place.setdefault((type(item), item), index) != index:
                 raise SpaceError(f"{kind}: {item!r} is listed twice")
+            if item in self.items[:index]:
+                # Tuples of them would be equal.
+                raise SpaceError(f"{kind}: {item!r} and {self.items[self.items.index(item)]!r} are too alike")
 
     def contains(self, value: object) -> bool:
         """Whether `value` is a tuple or a list that arranges the items."""

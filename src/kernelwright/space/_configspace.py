@@ -26,7 +26,8 @@ def from_configspace(space: Any) -> Space:
     conditional, forbidden clauses become constraints. Raises NotRepresentableError for a distribution that
     is neither uniform nor a list of equals, SpaceError for a document that makes no sense.
     """
-    document = space if isinstance(space, Mapping) else space.to_serialized_dict()
+    # A ConfigurationSpace is a mapping too, of its hyperparameters.
+    document = space.to_serialized_dict() if hasattr(space, "to_serialized_dict") else space
     try:
         bodies = {str(one["name"]): one for one in document["hyperparameters"]}
         parameters = {name: _parameter(name, one) for name, one in bodies.items()}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kernelwright.space._constraints import Constraint
 from kernelwright.space._domains import Domain
 from kernelwright.space._groups import Group
-from kernelwright.space._groups import group_of
+from kernelwright.space._groups import tie
 
 
 def contradiction(group: Group) -> str:
@@ -29,17 +29,4 @@ def contradiction(group: Group) -> str:
 
 
 def _is_possible(domains: Sequence[Domain], rules: Sequence[Constraint]) -> bool:
-    left = list(rules)
-    while left:
-        # One connected part at a time: what is not tied any more need not be listed together.
-        names = set(left[0].scope or ())
-        while True:
-            tied = [rule for rule in left if names.intersection(rule.scope or ())]
-            wider = names.union(*(rule.scope or () for rule in tied))
-            if wider == names:
-                break
-            names = wider
-        left = [rule for rule in left if rule not in tied]
-        if group_of([one for one in domains if one.name in names], tied).count() == 0:
-            return False
-    return True
+    return all(group.count() != 0 for group in tie(domains, rules))

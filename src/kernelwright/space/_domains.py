@@ -45,6 +45,14 @@ class Domain:
             code = self._codes[place] = self.parameter.encode(value)
         return code
 
+    def neighbours(self, value: Value) -> tuple[Value, ...]:
+        """The neighbours of a value."""
+        place = self.place(value)
+        if place < 0:
+            return self.parameter.neighbours(value)
+        assert self.values is not None
+        return tuple([self.values[near] for near in self.near(place)])
+
     def near(self, place: int) -> tuple[int, ...]:
         """The places of the neighbours of the value at `place`."""
         near = self._near[place]

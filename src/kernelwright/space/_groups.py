@@ -68,7 +68,7 @@ class Group(ABC):
         domain = self.domains[at]
         woken = name in self.parents
         found = []
-        for value in domain.parameter.neighbours(configuration[name]):
+        for value in domain.neighbours(configuration[name]):
             if not woken:
                 changed = {**configuration, name: value}
                 if self.allows(changed):
@@ -92,7 +92,8 @@ class Group(ABC):
                     if self.allows(tried):
                         return self._difference(configuration, tried)
             return None
-        return self._difference(configuration, changed)
+        # Nothing is different where settling undid the change.
+        return self._difference(configuration, changed) or None
 
     def _difference(self, old: Mapping[str, Value], new: Mapping[str, Value]) -> Configuration:
         return {name: new[name] for name in self.names if not same(old[name], new[name])}
@@ -141,43 +142,55 @@ class Free(Group):
         return default
 
 
-def group_of(domains: Sequence[Domain], rules: Sequence[Constraint]) -> Group:
-    """The group that handles these parameters best.
+def tie(domains: Sequence[Domain], rules: Sequence[Constraint]) -> list[Group]:
+    """Independent groups: parameters that a rule looks at are together, all others alone."""
+    together = {domain.name: {domain.name} for domain in domains}
+    for rule in rules:
+        merged = set().union(*(together[name] for name in rule.scope or together))
+        for name in merged:
+            together[name] = merged
+    groups: list[Group] = []
+    seen: set[str] = set()
+    for domain in domains:
+        if domain.name in seen:
+            continue
+        names = together[domain.name]
+        seen.update(names)
+        mine = [rule for rule in rules if not names.isdisjoint(rule.scope or names)]
+        members = [one for one in domains if one.name in names]
+        groups.append(Tied(members, mine) if mine else Free(domain))
+    return groups
+
+
+def settled(domains: Sequence[Domain], rules: Sequence[Constraint]) -> Group:
+    """The group that handles tied parameters best.
 
     Up to `MAX_ENUMERATED` combinations the constraint solver lists what is allowed. Beyond, variable
     elimination counts and draws exactly where the tables of the rules are small; what it counts to be few is
-    listed after all. What is left is drawn, rejected and repaired.
+    listed after all. Rules too wide for that are left to rejection and repair.
     """
-    if not rules:
-        assert len(domains) == 1
-        return Free(domains[0])
-    if all(domain.values is not None for domain in domains):
-        combinations = math.prod(len(domain) for domain in domains)
-        if combinations <= MAX_ENUMERATED:
-            from kernelwright.space._listed import Listed
-            from kernelwright.space._solver import solutions
+    combinations = math.prod(len(domain) for domain in domains)
+    if 0 < combinations <= MAX_ENUMERATED:
+        from kernelwright.space._listed import Listed
+        from kernelwright.space._solver import solutions
 
-            return Listed(domains, rules, solutions(domains, rules))
-        eliminated = _eliminated(domains, rules)
-        if eliminated is not None:
-            return eliminated
+        return Listed(domains, rules, solutions(domains, rules))
     from kernelwright.space._searched import Searched
+    from kernelwright.space._tables import narrow
 
-    return Searched(domains, rules)
+    # The tables get the rules that fit; those left out make this a search among what the tables allow.
+    fitting = narrow(domains, rules)
+    if len(fitting) == len(rules):
+        return _eliminated(domains, rules)
+    return Searched(domains, rules, tie(domains, fitting))
 
 
-def _eliminated(domains: Sequence[Domain], rules: Sequence[Constraint]) -> Group | None:
+def _eliminated(domains: Sequence[Domain], rules: Sequence[Constraint]) -> Group:
     from kernelwright.space._tables import Elimination
-    from kernelwright.space._tables import plan
     from kernelwright.space._tables import Tables
 
-    position = {domain.name: at for at, domain in enumerate(domains)}
-    scopes = [[position[name] for name in rule.scope or ()] for rule in rules]
-    order = plan([len(domain) for domain in domains], scopes)
-    if order is None or not Tables.fit(domains, rules):
-        return None
     tables = Tables(domains, rules)
-    elimination = Elimination(tables, order, [domain.weights for domain in domains])
+    elimination = Elimination(tables, [domain.weights for domain in domains])
     count = elimination.count()
     if count <= MAX_ENUMERATED:
         from kernelwright.space._listed import Listed
@@ -200,7 +213,7 @@ class Tied(Group):
     def made(self) -> Group:
         """The group that does the work."""
         if self._made is None:
-            self._made = group_of(self.domains, self.rules)
+            self._made = settled(self.domains, self.rules)
         return self._made
 
     def draw(self, rng: random.Random) -> Configuration:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from abc import ABC
@@ -267,6 +268,18 @@ class Range(Parameter):
     def count(self) -> int | None:
         """How many numbers there are; None for a continuum."""
         return None if self._steps is None else self._steps + 1
+
+    def weights(self) -> tuple[float, ...] | None:
+        """On a log scale, the share of it that is rounded to each number, one on average."""
+        listed = self.values()
+        if not self.log or listed is None or len(listed) < 2:
+            return None
+        assert self.step is not None
+        edges = [_number(value) + self.step / 2 for value in listed[:-1]]
+        cuts = [math.log(edge) for edge in (self.low, *edges, self.high)]
+        return tuple(
+            (right - left) * len(listed) / (cuts[-1] - cuts[0]) for left, right in itertools.pairwise(cuts)
+        )
 
     def encode(self, value: Value) -> tuple[float, ...]:
         """The place between `low` and `high` on the range's scale."""

@@ -82,13 +82,14 @@ class Knockout(Optional):
         return None if rng.random() < self.knockout_prob else self.inner.sample(rng)
 
     def weights(self) -> tuple[float, ...] | None:
-        """The inner weights scaled to what None leaves."""
+        """The inner weights scaled to what None leaves, one on average."""
         values = self.inner.values()
         if values is None:
             return None
         inner = self.inner.weights() or (1.0,) * len(values)
-        scale = (1 - self.knockout_prob) / sum(inner)
-        return (*(weight * scale for weight in inner), self.knockout_prob)
+        size = len(inner) + 1
+        scale = (1 - self.knockout_prob) * size / sum(inner)
+        return (*(weight * scale for weight in inner), self.knockout_prob * size)
 
 
 class Conditional(Optional):
@@ -116,6 +117,11 @@ class Conditional(Optional):
     def sample(self, rng: random.Random) -> Value:
         """An inner draw, as if active; `Space.sample` minds the conditions."""
         return self.inner.sample(rng)
+
+    def weights(self) -> tuple[float, ...] | None:
+        """The inner weights; one for not being active."""
+        inner = self.inner.weights()
+        return inner if inner is None or self.inner.contains(None) else (*inner, 1.0)
 
     def neighbours(self, value: Value) -> tuple[Value, ...]:
         """The inner neighbours while active; whether it is active is not its own to choose."""

@@ -16,8 +16,10 @@ from kernelwright.space._groups import Group
 from kernelwright.space._parameters import Value
 from kernelwright.space._presence import settle
 
-_REJECTIONS = 500
-_FEW_REJECTIONS = 8
+#: Draws that show whether rejection is worth the time, and rejections until a walk stands in.
+_PROBES = 500
+_REJECTIONS = 100
+_FEW_REJECTIONS = 4
 _REPAIRS = 1000
 _REPAIR_OPTIONS = 256
 _STEPS = 8
@@ -25,10 +27,16 @@ _STEP_OPTIONS = 64
 
 
 class Searched(Group):
-    """A group by its rules alone. Draws are exact while rejection finds one; else a walk stands in."""
+    """A group with rules too wide to tabulate. Draws are exact while rejection finds one; else by a walk.
 
-    def __init__(self, domains: Sequence[Domain], rules: Sequence[Constraint]) -> None:
+    `inner` are the groups that the other rules make: what is drawn from them meets those already.
+    """
+
+    def __init__(
+        self, domains: Sequence[Domain], rules: Sequence[Constraint], inner: Sequence[Group]
+    ) -> None:
         super().__init__(domains, rules)
+        self._inner = inner
         self._by_name = {domain.name: domain for domain in domains}
         self._about = {
             name: tuple(rule for rule in rules if rule.scope is None or name in rule.scope)
@@ -43,7 +51,7 @@ class Searched(Group):
             # Where hundreds of draws are all rejected, later ones do not wait for as many again. Found with a
             # generator of its own, so that a draw depends on nothing but the generator it is given.
             probe = random.Random(0)
-            hopeless = not any(self._drawn(probe) for _ in range(_REJECTIONS))
+            hopeless = not any(self._drawn(probe) for _ in range(_PROBES))
             self._rejections = _FEW_REJECTIONS if hopeless else _REJECTIONS
         for _ in range(self._rejections):
             drawn = self._drawn(rng)
@@ -51,9 +59,9 @@ class Searched(Group):
                 return drawn
         return self._walk(rng)
 
-    def count(self) -> None:
-        """Not known."""
-        return
+    def count(self) -> int | None:
+        """Not known, unless the inner groups are empty already."""
+        return 0 if any(group.count() == 0 for group in self._inner) else None
 
     def allows(self, configuration: Mapping[str, Value]) -> bool:
         """Whether all rules hold."""
@@ -68,7 +76,7 @@ class Searched(Group):
                 continue
             about = self._about[name]
             changed = dict(configuration)
-            for value in domain.parameter.neighbours(configuration[name]):
+            for value in domain.neighbours(configuration[name]):
                 changed[name] = value
                 if all(rule.holds(changed) for rule in about):
                     found.append({name: value})
@@ -80,12 +88,21 @@ class Searched(Group):
 
     def stand_in(self, default: Configuration) -> Configuration | None:
         """What repairing the default ends at. Raises SpaceError when it ends nowhere."""
+        if self.count() == 0:
+            return None
         return self._repair({name: default[name] for name in self.names}, random.Random(0))
 
     def _drawn(self, rng: random.Random) -> Configuration | None:
-        drawn = {name: domain.parameter.sample(rng) for name, domain in self._by_name.items()}
-        settle(drawn, self.activities)
+        drawn = self._proposed(rng)
         return drawn if self.allows(drawn) else None
+
+    def _proposed(self, rng: random.Random) -> Configuration:
+        drawn: Configuration = {}
+        for group in self._inner:
+            drawn.update(group.draw(rng))
+        drawn = {name: drawn[name] for name in self.names}
+        settle(drawn, self.activities)
+        return drawn
 
     def _walk(self, rng: random.Random) -> Configuration:
         if self._start is None:
@@ -118,8 +135,7 @@ class Searched(Group):
                 return current
             blamed.update(rule.name for rule in broken)
             if step % 50 == 49:
-                current = {name: domain.parameter.sample(rng) for name, domain in self._by_name.items()}
-                settle(current, self.activities)
+                current = self._proposed(rng)
                 continue
             name = rng.choice(rng.choice(broken).scope or self.names)
             scored = []

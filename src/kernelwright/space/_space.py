@@ -18,10 +18,9 @@ from kernelwright.space._constraints import Constraint
 from kernelwright.space._constraints import ConstraintLike
 from kernelwright.space._contradiction import contradiction
 from kernelwright.space._domains import Domain
-from kernelwright.space._groups import Free
 from kernelwright.space._groups import Group
 from kernelwright.space._groups import MAX_ENUMERATED
-from kernelwright.space._groups import Tied
+from kernelwright.space._groups import tie
 from kernelwright.space._groups import unlistable
 from kernelwright.space._parameters import Parameter
 from kernelwright.space._parameters import same
@@ -213,28 +212,10 @@ class Space:
             yield from self._combine(index + 1, {**chosen, **values})
 
     def _tie(self) -> list[Group]:
-        together = {name: {name} for name in self.parameters}
         for rule in self._rules:
-            if not rule.scope:
-                if not rule.holds({}):
-                    raise SpaceError(
-                        f"the space is empty: no configuration meets the constraint {rule.name!r}"
-                    )
-                continue
-            merged = set().union(*(together[name] for name in rule.scope))
-            for name in merged:
-                together[name] = merged
-        groups: list[Group] = []
-        seen: set[str] = set()
-        for name in self.parameters:
-            if name in seen:
-                continue
-            names = [other for other in self.parameters if other in together[name]]
-            seen.update(names)
-            rules = [rule for rule in self._rules if rule.scope and rule.scope[0] in together[name]]
-            domains = [self._domains[other] for other in names]
-            groups.append(Tied(domains, rules) if rules else Free(domains[0]))
-        return groups
+            if not rule.scope and not rule.holds({}):
+                raise SpaceError(f"the space is empty: no configuration meets the constraint {rule.name!r}")
+        return tie(list(self._domains.values()), [rule for rule in self._rules if rule.scope])
 
     def _find_default(self) -> Configuration:
         default: Configuration = {name: one.default for name, one in self.parameters.items()}

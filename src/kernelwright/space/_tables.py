@@ -46,18 +46,29 @@ class Tables:
             self.scopes.append(scope)
             self.arrays.append(array)
 
-    @staticmethod
-    def fit(domains: Sequence[Domain], rules: Sequence[Constraint]) -> bool:
-        """Whether all rules can be tabulated within the limits."""
-        sizes = {domain.name: len(domain) for domain in domains}
-        cells = [math.prod(sizes[name] for name in rule.scope or sizes) for rule in rules]
-        return max(cells, default=0) <= MAX_CELLS and sum(cells) <= MAX_TOTAL
+
+def narrow(domains: Sequence[Domain], rules: Sequence[Constraint]) -> list[Constraint]:
+    """The rules that can be tabulated and eliminated within the limits: all, or all but the widest."""
+    sizes = [len(domain) for domain in domains]
+    position = {domain.name: at for at, domain in enumerate(domains)}
+    scopes = {id(rule): [position[name] for name in rule.scope or position] for rule in rules}
+    cells = {id(rule): math.prod(sizes[at] for at in scopes[id(rule)]) for rule in rules}
+    # No cells: a parameter that cannot be listed.
+    left = [rule for rule in rules if 0 < cells[id(rule)] <= MAX_CELLS]
+    left.sort(key=lambda rule: cells[id(rule)])
+    while left:
+        tabulated = sum(cells[id(rule)] for rule in left)
+        if tabulated <= MAX_TOTAL and plan(sizes, [scopes[id(rule)] for rule in left]) is not None:
+            break
+        left.pop()
+    kept = set(map(id, left))
+    return [rule for rule in rules if id(rule) in kept]
 
 
 def plan(sizes: Sequence[int], scopes: Sequence[Sequence[int]]) -> list[int] | None:
     """An order of elimination, the smallest table next; None where a table is too big."""
-    left = set(range(len(sizes)))
     cliques = [frozenset(scope) for scope in scopes]
+    left = set().union(*cliques)
     order: list[int] = []
     total = 0
     while left:
@@ -77,10 +88,10 @@ def plan(sizes: Sequence[int], scopes: Sequence[Sequence[int]]) -> list[int] | N
 class Elimination:
     """Exact counts, draws and listings of what a group's tables allow."""
 
-    def __init__(
-        self, tables: Tables, order: Sequence[int], weights: Sequence[Sequence[float] | None]
-    ) -> None:
+    def __init__(self, tables: Tables, weights: Sequence[Sequence[float] | None]) -> None:
         self._tables = tables
+        order = plan(tables.sizes, tables.scopes)
+        assert order is not None, "the tables are too wide; `narrow` says which fit"
         self._order = tuple(order)
         self._weights = weights
         self._steps: list[tuple[int, tuple[int, ...], Any]] | None = None
@@ -172,8 +183,9 @@ class Elimination:
         """The product of all factors that look at `at`, as a table with `at` for its last axis."""
         near = [factor for factor in factors if at in factor[0]]
         scope = (*sorted({other for one, _ in near for other in one} - {at}), at)
-        product = np.ones([self._tables.sizes[other] for other in scope], dtype=dtype)
-        for one, array in near:
+        product = np.ones((1,) * (len(scope) - 1) + (self._tables.sizes[at],), dtype=dtype)
+        # The smallest first: the product is as large as the table to the last factors only.
+        for one, array in sorted(near, key=lambda factor: factor[1].size):
             order = sorted(range(len(one)), key=lambda axis: scope.index(one[axis]))
             shape = [self._tables.sizes[other] if other in one else 1 for other in scope]
             product = product * array.transpose(order).reshape(shape)
