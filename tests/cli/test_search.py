@@ -167,6 +167,15 @@ def test_show_has_all_of_one_evaluation_and_the_failures(done: tuple[Path, Resul
     assert "unknown evaluation '999'" in missing.output
 
 
+def test_hundreds_of_settings_are_not_all_printed(tmp_path: Path) -> None:
+    params = ", ".join(f'""s{n}"": {n}' for n in range(200))
+    (tmp_path / "wide.csv").write_text(f'generation,score_1,params\n0,1.0,"{{{params}}}"\n')
+    text = invoke("show", tmp_path / "wide.csv").stdout
+    assert "… and 188 more" in text
+    assert len(text.splitlines()) < 8
+    assert "s199=199" in invoke("show", tmp_path / "wide.csv", "--number", "1").stdout
+
+
 def test_what_is_not_there_is_named_with_what_is(done: tuple[Path, Result], tmp_path: Path) -> None:
     (run,) = (done[0] / "runs").iterdir()
     for said in (invoke("show", "nothing"), invoke("resume", "nothing"), invoke("plot", "nothing")):

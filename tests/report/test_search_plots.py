@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -91,6 +92,22 @@ def test_many_numbers_are_drawn_to_scale() -> None:
     axis = digest.parallel(result).axes[0]
     assert axis.places == pytest.approx([n / 20 for n in range(21)])
     assert [label for _, label in axis.ticks] == ["1", "10", "100", "1000", "1e+04"]
+
+
+def test_of_hundreds_of_parameters_those_that_mattered_are_drawn() -> None:
+    generator = random.Random(3)
+    evaluations = []
+    for number in range(1, 121):
+        params = {f"p{place}": generator.choice([0, 1]) for place in range(40)}
+        evaluations.append(
+            scored(number, params, 5.0 * params["p33"] + 2.0 * params["p7"] + generator.random())
+        )
+    seen = digest.parallel(SearchResult(evaluations))
+    assert len(seen.axes) == 13
+    assert {"p7", "p33"} <= {axis.name for axis in seen.axes}
+    assert seen.texts[0].endswith("… and 28 more")
+    # Too few candidates to say what mattered: the first ones.
+    assert [axis.name for axis in digest.parallel(SearchResult(evaluations[:8])).axes][:2] == ["p0", "p1"]
 
 
 def test_the_front_is_drawn_over_what_it_beats() -> None:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 #: Columns of what is not a terminal: the tables fit.
 _PIPE_WIDTH = 120
+#: A compiler has hundreds of settings: `show --number` and `--json` have them all.
+_SETTINGS = 12
+_LONGEST = 300
 _SEVERITIES = {"error": "red", "warning": "yellow", "note": "default"}
 
 
@@ -92,11 +95,15 @@ def results_table(result: SearchResult, shown: Sequence[Evaluation], title: str 
 
 
 def chosen(evaluation: Evaluation) -> str:
-    """The configuration in one line, without what was left out."""
+    """The configuration in one line, without what was left out; of a long one, its first settings."""
     if evaluation.baseline:
         return "baseline"
     kept = {name: value for name, value in evaluation.configuration.items() if value is not None}
-    return configuration(kept) if kept else "everything left out"
+    if not kept:
+        return "everything left out"
+    shown = configuration(dict(list(kept.items())[:_SETTINGS]))
+    left = len(kept) - _SETTINGS
+    return shown if left <= 0 else f"{shown} … and {left} more"
 
 
 def show_failures(console: Console, result: SearchResult, limit: int) -> None:
@@ -118,6 +125,7 @@ def show_evaluation(console: Console, result: SearchResult, one: Evaluation) -> 
     rows: list[tuple[str, str]] = [
         ("number", str(one.number)),
         ("params", str(one.params)),
+        ("settings", configuration({k: v for k, v in one.configuration.items() if v is not None})),
         ("scores", ", ".join(f"{score!r}" for score in one.scores) if one.scores else NOT_KNOWN),
     ]
     if one.normalised:
@@ -188,10 +196,11 @@ def show_minimized(console: Console, found: Minimized) -> None:
     for name, value in found.settings.items():
         console.print(f"  {name} = {value}", soft_wrap=True, markup=False)
     dropped = ", ".join(found.dropped) or "nothing"
-    console.print(f"not needed: {dropped}", soft_wrap=True, markup=False)
+    console.print(f"not needed: {_shortened(dropped)}", soft_wrap=True, markup=False)
     if not found.complete:
         console.print("the budget ended first: more could perhaps be dropped")
-    console.print(f"{found.evaluations} evaluations; params: {found.params}", soft_wrap=True, markup=False)
+    params = _shortened(str(found.params))
+    console.print(f"{found.evaluations} evaluations; params: {params}", soft_wrap=True, markup=False)
 
 
 def _heading(result: SearchResult) -> list[str]:
@@ -207,6 +216,10 @@ def _heading(result: SearchResult) -> list[str]:
         f"{settings.get('objective', 'objective')}, {settings.get('optimizer')}, seed {settings.get('seed')}"
     )
     return [f"run {info.id}: {what}, {budget}; begun {begun}; {state}"]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … (--json has all)"
 
 
 def _score(scores: Sequence[float] | None, place: int) -> str:

@@ -23,6 +23,10 @@ _DISTINCT = 12
 #: Lines of parallel coordinates: the best ones first, as shares of all.
 TIERS = (0.1, 0.5, 1.0)
 _MOST_LINES = 1000
+#: More parameters than this cannot be told apart: those that mattered most are drawn.
+_MOST_AXES = 12
+#: Settings that are named beside a point.
+_SETTINGS = 12
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ def parallel(result: SearchResult, objective: int = 0) -> Parallel:
             axes.append(_axis(name, values))
     if not axes:
         raise NoScoreError("all candidates with a score are the same: there is nothing to draw")
+    axes = _foremost(result, axes, objective)
     axes.append(_axis(title(result, objective), [result.values(one)[objective] for one in shown]))
     tiers = []
     for place in range(len(shown)):
@@ -147,9 +152,11 @@ def pareto(result: SearchResult, x: int = 0, y: int = 1) -> Pareto:
 
 def text(evaluation: Evaluation, values: Sequence[float]) -> str:
     """What is said of a point: number, values, configuration."""
-    kept = {name: value for name, value in evaluation.configuration.items() if value is not None}
+    kept = [(name, value) for name, value in evaluation.configuration.items() if value is not None]
     scores = ", ".join(f"{value:.6g}" for value in values)
-    return f"#{evaluation.number}: {scores}<br>{configuration(kept) if kept else 'everything left out'}"
+    said = configuration(dict(kept[:_SETTINGS])) if kept else "everything left out"
+    left = len(kept) - _SETTINGS
+    return f"#{evaluation.number}: {scores}<br>{said}{f' … and {left} more' if left > 0 else ''}"
 
 
 def title(result: SearchResult, objective: int) -> str:
@@ -157,6 +164,19 @@ def title(result: SearchResult, objective: int) -> str:
     name = "score" if result.num_objectives == 1 else f"score {objective + 1}"
     over = ", divided by the baseline's" if result.normalised else ""
     return f"{name}{over} ({result.directions[objective]})"
+
+
+def _foremost(result: SearchResult, axes: list[Axis], objective: int) -> list[Axis]:
+    """The axes of the parameters that mattered most, where there are too many; in the order given."""
+    if len(axes) <= _MOST_AXES:
+        return axes
+    try:
+        ranked = [one.parameter for one in result.importance(objective=objective).parameters]
+    except NoScoreError:  # too few candidates to tell
+        ranked = []
+    names = [name for name in ranked if any(axis.name == name for axis in axes)][:_MOST_AXES]
+    chosen = [axis for axis in axes if axis.name in names]
+    return chosen or axes[:_MOST_AXES]
 
 
 def _axis(name: str, values: Sequence[Any]) -> Axis:

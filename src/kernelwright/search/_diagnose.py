@@ -246,7 +246,9 @@ def _noisy(result: SearchResult) -> Iterator[Finding]:
             "noise_not_known",
             "note",
             "nothing was evaluated often enough to tell the noise of the scores",
-            "set normalize=True: then the baseline is evaluated again as the run goes on",
+            "a smaller baseline_every has the baseline evaluated more often"
+            if result.normalize
+            else "set normalize=True: then the baseline is evaluated again as the run goes on",
         )
         return
     costs = sorted(-one if result.directions[0] == "max" else one for one in _first(result.ranked))
