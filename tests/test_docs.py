@@ -48,8 +48,9 @@ def test_every_command_is_described_with_exactly_its_options() -> None:
 
 def test_every_command_of_a_group_is_described() -> None:
     commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    described = set(re.findall(r"`winners (\w+)", _sections()["winners"]))
-    assert described == set(commands["winners"].commands)
+    for group in ("winners", "search"):
+        described = set(re.findall(rf"`{group} (\w+)", _sections()[group]))
+        assert described == set(commands[group].commands)
 
 
 def test_the_table_of_rooms_is_the_order_that_is_enforced() -> None:

@@ -20,9 +20,10 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, **folders}
 
 
-def _run(name: str, environment: dict[str, str], *arguments: str) -> str:
+def _run(name: str, environment: dict[str, str], *arguments: str, cwd: Path | None = None) -> str:
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=240,
@@ -64,6 +65,63 @@ def test_tune_from_python_and_read_what_was_proven(environment: dict[str, str]) 
     else:
         assert "the default stands" in outcome
         assert "none yet" in winners
+
+
+def _search(name: str, environment: dict[str, str], folder: Path) -> str:
+    """What a search says of its best, where it found one."""
+    said = _run(name, {**environment, "KERNELWRIGHT_RUNS": str(folder / "runs")}, cwd=folder)
+    assert len(list(folder.glob("runs/*/journal.sqlite"))) == 1
+    return said
+
+
+@pytest.mark.serial
+def test_search_a_compilers_options(environment: dict[str, str], tmp_path: Path) -> None:
+    said = _search("search_single.py", environment, tmp_path)
+    assert said.startswith("canary: ")
+    assert "of the baseline's time" in said
+    assert "kernelwright-controls 1 gcc\n" in said
+
+
+@pytest.mark.serial
+def test_search_parameters_and_options_together(environment: dict[str, str], tmp_path: Path) -> None:
+    said = _search("search_list.py", environment, tmp_path)
+    assert "ms with {'tile': " in said
+    assert len((tmp_path / "results.csv").read_text().splitlines()) == 13
+    assert (tmp_path / "best.acf").read_text().startswith("-DKERNELWRIGHT_CONTROLS_gcc=1\n")
+
+
+def test_search_for_a_front(environment: dict[str, str], tmp_path: Path) -> None:
+    first, *front = _search("search_multi_objective.py", environment, tmp_path).splitlines()
+    assert first == "the front of 60 configurations:"
+    assert len(front) > 1
+    assert all("times smaller in" in line for line in front)
+
+
+def test_search_against_the_baseline(environment: dict[str, str], tmp_path: Path) -> None:
+    said = _search("search_normalised.py", environment, tmp_path)
+    assert "of zlib's own time" in said
+    assert "the baseline, 4 times" in said
+
+
+def test_search_a_nested_space(environment: dict[str, str], tmp_path: Path) -> None:
+    said = _search("search_nested.py", environment, tmp_path)
+    assert said.startswith("5850 configurations\nbest: ")
+    assert "'schedule': {'kind': " in said
+
+
+def test_search_with_an_async_objective(environment: dict[str, str], tmp_path: Path) -> None:
+    assert "60 evaluations of 0.1 s" in _search("search_async.py", environment, tmp_path)
+
+
+def test_search_on_ray(environment: dict[str, str], tmp_path: Path) -> None:
+    said = _search("search_ray.py", environment, tmp_path)
+    assert "best: " in said
+    assert "places: ['" in said
+
+
+def test_search_with_mlflow(environment: dict[str, str], tmp_path: Path) -> None:
+    assert "best: " in _search("search_mlflow.py", environment, tmp_path)
+    assert (tmp_path / "mlflow.db").is_file()
 
 
 def test_every_example_is_run_here() -> None:

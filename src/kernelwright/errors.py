@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
@@ -135,3 +136,23 @@ class UnreadableError(KernelwrightError):
 
 class UsageError(KernelwrightError, ValueError):
     """A call or command line that makes no sense; the text says what would."""
+
+
+class EvaluationFailedError(KernelwrightError, RuntimeError):
+    """An evaluation failed in a search that was to stop at the first failure; `evaluation` is that one."""
+
+    def __init__(self, evaluation: Any, why: str) -> None:
+        self.evaluation = evaluation
+        super().__init__(why)
+
+
+class BaselineError(EvaluationFailedError):
+    """The baseline, by which scores were to be divided, has no score above zero."""
+
+
+class RunMismatchError(KernelwrightError, ValueError):
+    """A run that this search cannot go on with: it was begun with another space or other objectives."""
+
+
+class NoScoreError(KernelwrightError, LookupError):
+    """A search has nothing to choose from: no evaluation has the score that was asked for."""

@@ -9,6 +9,7 @@
 | KERNELWRIGHT_TIER | the highest ISA tier to use, as `kernelwright doctor` names them | the machine's |
 | KERNELWRIGHT_BUILD | `auto`: compile missing kernels at first use, and say so; `never` | `auto` |
 | KERNELWRIGHT_THREADS | threads of native kernels | torch's number |
+| KERNELWRIGHT_SPACES | recorded tuning spaces, for benchmarks and tests of the search | `../shared/data/tuning_spaces` beside the checkout |
 | CXX | the C++ compiler | g++, then clang++ |
 """
 
@@ -64,6 +65,14 @@ def threads() -> int | None:
     """Threads of native kernels, or None for torch's number."""
     value = os.environ.get("KERNELWRIGHT_THREADS")
     return int(value) if value else None
+
+
+def spaces_dir() -> Path:
+    """Folder of recorded tuning spaces; it need not exist."""
+    value = os.environ.get("KERNELWRIGHT_SPACES")
+    if value:
+        return Path(value).absolute()
+    return Path(__file__).resolve().parents[3] / "shared" / "data" / "tuning_spaces"
 
 
 def compiler() -> str | None:

@@ -19,6 +19,7 @@ from kernelwright.cli import _doctor
 from kernelwright.cli import _explain
 from kernelwright.cli import _list
 from kernelwright.cli import _report
+from kernelwright.cli import _search
 from kernelwright.cli import _tune
 from kernelwright.cli import _winners
 
@@ -30,7 +31,7 @@ _EXIT_UNSAID = 120
 """As Python's own: it could not write all that it had to say."""
 
 #: In the order of `kernelwright --help`: where am I, what is there, the main job, its neighbours.
-_COMMANDS = (_doctor, _list, _explain, _tune, _check, _bench, _winners, _build, _report)
+_COMMANDS = (_doctor, _list, _explain, _tune, _check, _bench, _search, _winners, _build, _report)
 
 
 class _Group(TyperGroup):

@@ -7,6 +7,7 @@ from kernelwright.machine._ceilings import load_ceilings
 from kernelwright.machine._ceilings import store_ceilings
 from kernelwright.machine._compilers import Compiler
 from kernelwright.machine._compilers import find_compiler
+from kernelwright.machine._compilers import find_compilers
 from kernelwright.machine._compilers import HOW_TO_INSTALL
 from kernelwright.machine._conditions import Conditions
 from kernelwright.machine._conditions import watch
@@ -39,6 +40,7 @@ __all__ = [
     "ceilings_path",
     "current",
     "find_compiler",
+    "find_compilers",
     "fingerprint",
     "load_ceilings",
     "store_ceilings",

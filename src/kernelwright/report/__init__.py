@@ -12,6 +12,7 @@ from kernelwright.report._format import style
 from kernelwright.report._format import styled
 from kernelwright.report._format import table
 from kernelwright.report._format import throughput
+from kernelwright.report._search_page import plot
 from kernelwright.report._write import locate
 from kernelwright.report._write import REPORT
 from kernelwright.report._write import RESULTS
@@ -27,6 +28,7 @@ __all__ = [
     "elapsed",
     "locate",
     "percent",
+    "plot",
     "ratio",
     "size",
     "style",

@@ -85,7 +85,7 @@ def render(record: RunRecord, ceilings: Ceilings | None) -> str:
         environment.filters[function.__name__] = function
     environment.filters["first_line"] = first_line
     environment.filters["moment"] = _moment
-    environment.globals["plot_data"] = lambda figure: Markup(_script_json(figure))
+    environment.globals["plot_data"] = lambda figure: Markup(script_json(figure))
     return environment.get_template("report.html.j2").render(
         plotly_js=Markup(get_plotlyjs().replace("</script", "<\\/script")),
         NOT_KNOWN=_format.NOT_KNOWN,
@@ -136,7 +136,7 @@ def _load(folder: Path) -> RunRecord:
         raise FileFormatError(folder, f"the journal does not have the events of a run ({error!r})") from error
 
 
-def _script_json(figure: go.Figure) -> str:
+def script_json(figure: go.Figure) -> str:
     """JSON that may stand inside a script element, whatever the texts in it hold."""
     return json.dumps(json.loads(figure.to_json())).replace("<", "\\u003c")
 

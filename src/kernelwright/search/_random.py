@@ -16,5 +16,5 @@ class RandomSearch(Optimizer):
         drawn = self._draw_new(rng)
         return None if drawn is None else Proposal(drawn, "random")
 
-    def _learn(self, configuration: Configuration, score: float) -> None:
+    def _learn(self, configuration: Configuration, scores: tuple[float, ...]) -> None:
         """Chance has no memory."""

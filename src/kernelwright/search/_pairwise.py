@@ -1,0 +1,180 @@
+"""Model-based search: a designed start, then a Gaussian process that says where the best may be."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.search._candidates import Candidates
+from kernelwright.search._encoding import Encoding
+from kernelwright.search._moves import Moves
+from kernelwright.search._optimizer import Failure
+from kernelwright.search._optimizer import Proposal
+from kernelwright.search._gp import Doubles
+from kernelwright.search._gp import PairwiseProcess
+from kernelwright.search._start import Started
+from kernelwright.space import Configuration
+from kernelwright.space import key
+from kernelwright.space import Space
+
+#: The model is made anew each time the results have grown by this factor.
+GROWTH = 1.25
+#: Neighbours of this many of the best are candidates where the space cannot be listed.
+LEADERS = 3
+#: Failures that say nothing about the configuration.
+BLAMELESS = frozenset({"worker_lost", "unpicklable", "wrong_arity", "cancelled"})
+
+
+class PairwiseGP(Started):
+    """A designed start, then a Gaussian process over single parameters and their pairs.
+
+    Scores count by rank, so that a few very slow configurations do not hide what tells the fast ones apart:
+    the square root of the rank, which spreads the best. What is asked next has the lowest confidence bound
+    (Cox and John, 1992) of all candidates. Candidates are the whole space where it can be listed and is not
+    large, else a sample and the neighbours of the best. What is asked and not told yet counts as if it had
+    turned out as the model expects. With several objectives, each proposal weighs them at random (ParEGO:
+    Knowles, 2006).
+
+    A failure counts as a middling result: it is evaluated no more, and its surroundings lose their promise,
+    but keep their chance. One that the configuration is not to blame for (`worker_lost`) counts as nothing.
+
+    Args:
+        start: size of the first batch.
+        sample: how many valid configurations the batch is chosen from.
+        default: whether it begins with the default configuration; None: where a parameter states one.
+        beta: how many standard deviations below the mean the confidence bound is.
+        additive: share of the kernel's additive part.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        seed: int = 0,
+        objectives: int = 1,
+        start: int = 3,
+        sample: int = 500,
+        default: bool | None = None,
+        beta: float = 4.0,
+        additive: float = 0.4,
+    ) -> None:
+        super().__init__(
+            space, seed=seed, objectives=objectives, start=start, sample=sample, default=default
+        )
+        self._beta = beta
+        self._additive = additive
+        self._moves = Moves(space)
+        self._encoding = Encoding(space)
+        self._candidates: Candidates | None = None
+        self._model: PairwiseProcess | None = None
+        self._names: list[str] = []
+        self._due = max(start, 2)
+        self._leader: str | None = None
+
+    def _propose(self, rng: random.Random) -> Proposal | None:
+        first = self._first()
+        if first is not None:
+            return first
+        model = self._ready()
+        promise = self._promise(model, rng)
+        promise[model.rows] = np.inf
+        row = int(np.argmin(promise))
+        assert self._candidates is not None
+        if promise[row] < np.inf:
+            return Proposal(dict(self._candidates.configurations[row]), "model")
+        drawn = self._draw_new(rng)
+        return None if drawn is None else Proposal(drawn, "random")
+
+    def _learn(self, configuration: Configuration, scores: tuple[float, ...]) -> None:
+        self._grow()
+
+    def _learn_failure(self, configuration: Configuration, failure: Failure) -> None:
+        self._grow()
+
+    def _grow(self) -> None:
+        """Look around the best, where it is new, and weigh the parameters again, where it is time."""
+        model = self._ready()
+        assert self._candidates is not None
+        if not self._candidates.whole and self._best != self._leader:
+            self._leader = self._best
+            leaders = sorted(self.scores, key=self.scores.__getitem__)[:LEADERS]
+            for leader in leaders:
+                steps = self._moves.steps(self._seen[leader], random.Random(f"{self.seed}/{leader}"))
+                self._extend(model, list(steps))
+        told = len(self.vectors) + len(self.failures)
+        if told < self._due or not self.vectors:
+            return
+        self._due = math.ceil(told * GROWTH)
+        weights = _weights(self.objectives, random.Random(f"{self.seed}/fit/{told}"))
+        model.fit(self._observed(model, weights))
+
+    def _ready(self) -> PairwiseProcess:
+        """The model, with all that was seen taken in."""
+        if self._candidates is None or self._model is None:
+            self._candidates = Candidates(self.space, self._encoding, f"{self.seed}/pool")
+            self._model = PairwiseProcess(self._encoding, self._candidates.points, additive=self._additive)
+        for name, configuration in list(self._seen.items())[len(self._names) :]:
+            row = self._candidates.row(configuration)
+            if row is None:
+                self._extend(self._model, [configuration])
+                row = self._candidates.row(configuration)
+            assert row is not None
+            self._model.condition(row)
+            self._names.append(name)
+        return self._model
+
+    def _extend(self, model: PairwiseProcess, configurations: list[Configuration]) -> None:
+        assert self._candidates is not None
+        points = self._candidates.add(configurations)
+        if points.count:
+            model.extend(points)
+
+    def _promise(self, model: PairwiseProcess, rng: random.Random) -> NDArray[np.float32]:
+        observed = self._observed(model, _weights(self.objectives, rng))
+        deviation = np.sqrt(np.maximum(model.variance, 1e-9))
+        return np.asarray(model.mean(observed) - np.float32(self._beta) * deviation, np.float32)
+
+    def _observed(self, model: PairwiseProcess, weights: tuple[float, ...]) -> Doubles:
+        """What each row of the model is taken to have scored: mean zero, deviation one, low is good."""
+        told = [place for place, name in enumerate(self._names) if name in self.vectors]
+        values = np.zeros(len(self._names))
+        if not told:
+            return values
+        scores = np.array([self.vectors[self._names[place]] for place in told])
+        values[told] = np.sqrt(_ranked(scores, weights))
+        middle = float(np.median(values[told]))
+        open_ = []
+        for place, name in enumerate(self._names):
+            if name in self.failures and self.failures[name].kind not in BLAMELESS:
+                values[place] = middle
+            elif name not in self.vectors:
+                open_.append(place)
+        known = np.ones(len(values), bool)
+        known[open_] = False
+        values[known] -= values[known].mean()
+        spread = float(values[known].std())
+        values[known] /= spread if spread > 1e-9 else 1.0
+        if open_:
+            values[open_] = model.expected(open_, values)
+        return values
+
+
+def _ranked(scores: Doubles, weights: tuple[float, ...]) -> Doubles:
+    """Ranks from zero, the earlier of equals first; for several objectives of the worst weighted rank."""
+    ranks = np.argsort(np.argsort(scores, axis=0, kind="stable"), axis=0, kind="stable").astype(float)
+    if scores.shape[1] == 1:
+        return ranks[:, 0]
+    weighted = ranks * np.array(weights)
+    blend = weighted.max(1) + 0.05 * weighted.sum(1)
+    return np.argsort(np.argsort(blend, kind="stable"), kind="stable").astype(float)
+
+
+def _weights(objectives: int, rng: random.Random) -> tuple[float, ...]:
+    """Random weights of the objectives that add up to one, all such equally likely."""
+    if objectives == 1:
+        return (1.0,)
+    drawn = [-math.log(1.0 - rng.random()) for _ in range(objectives)]
+    return tuple(one / sum(drawn) for one in drawn)
