@@ -17,6 +17,7 @@ from kernelwright.errors import BaselineError
 from kernelwright.errors import EvaluationFailedError
 from kernelwright.errors import SpaceError
 from kernelwright.errors import UsageError
+from kernelwright.search import AutoSearch
 from kernelwright.search import BASELINE_CONFIG
 from kernelwright.search import Evaluation
 from kernelwright.search import Failure
@@ -87,6 +88,7 @@ def test_a_search_finds_the_best_point_of_a_small_space_and_stops_there() -> Non
     assert len(one.result.evaluations) == 6
     assert one.store is not None
     assert read_run(one.store).info.finished
+    assert one.result.info.finished
 
 
 @pytest.mark.parametrize(
@@ -412,6 +414,53 @@ def test_another_start_is_another_run() -> None:
     first = one.run
     assert len(one.start().evaluations) == 2
     assert one.run != first
+
+
+def test_settings_of_generations_reach_an_optimiser_that_has_them() -> None:
+    made: list[dict[str, Any]] = []
+
+    class Generational(RandomSearch):
+        def __init__(self, *arguments: Any, pool_size: int, mutate_rate: float, **options: Any) -> None:
+            made.append({"pool_size": pool_size, "mutate_rate": mutate_rate})
+            super().__init__(*arguments, **options)
+
+    search(optimizer=Generational, pool_size=6, max_evaluations=2).start()
+    search(
+        optimizer=Generational, optimizer_options={"mutate_rate": 0.25, "pool_size": 9}, max_evaluations=2
+    ).start()
+    assert made == [{"pool_size": 6, "mutate_rate": 0.5}, {"pool_size": 9, "mutate_rate": 0.25}]
+
+
+def test_an_optimiser_of_ones_own_is_used_and_left_as_it_was() -> None:
+    one = search(max_evaluations=4)
+    mine = AutoSearch(one.search_space.space, seed=9)
+    theirs = Search(
+        objective, one.search_space, SearchConfiguration(max_evaluations=4, optimizer=mine), InlineWorker
+    )
+    assert len(theirs.start().evaluations) == 4
+    assert mine.scores == {}
+    other = RandomSearch(space.SearchSpace({"x": space.flag()}).space)
+    with pytest.raises(UsageError, match="made for another space"):
+        search(optimizer=other).start()
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "random", "annealing", "hill_climbing", "genetic", "nsga2"])
+def test_every_optimiser_is_chosen_by_its_name(optimizer: str) -> None:
+    result = search(optimizer=optimizer, max_evaluations=25).start()
+    assert len({str(one.params) for one in result.evaluations}) == 25
+
+
+def test_time_alone_limits_a_search_and_the_optimiser_hears_what_an_evaluation_takes() -> None:
+    heard: list[float] = []
+
+    class Expecting(RandomSearch):
+        def expect(self, seconds: float) -> None:
+            heard.append(seconds)
+
+    search(optimizer=Expecting, max_time=60.0).start()
+    assert heard == [1.0]  # by the worker's clock
+    search(optimizer=Expecting, max_evaluations=20).start()
+    assert len(heard) == 1
 
 
 # -- files -------------------------------------------------------------------------------------------------

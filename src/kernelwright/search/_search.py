@@ -156,12 +156,12 @@ class Search:
         result: SearchResult | None = None
         try:
             end = self._drive(course, num_workers, task_timeout)
-            result = self.result
         except BaseException as error:
             course.end(f"{type(error).__name__}: {error}", finished=False)
             raise
         else:
             course.end(end.reason, finished=end.finished)
+            result = self.result
         finally:
             self.close()
             self._dump(self.result)
@@ -296,8 +296,8 @@ class Search:
                     f"this {type(optimizer).__name__} was made for another space; give the class, or make it "
                     "with `SearchSpace(…).space`"
                 )
-            optimizer = copy.deepcopy(optimizer)  # the user's stays as it is, for another sitting
-            optimizer.space = self.search_space.space
+            # A copy, with the space that is searched: the user's stays as it is, for another sitting.
+            optimizer = copy.deepcopy(optimizer, {id(optimizer.space): self.search_space.space})
         return make_optimizer(
             optimizer,
             self.search_space.space,
