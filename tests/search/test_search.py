@@ -17,13 +17,13 @@ from kernelwright.errors import BaselineError
 from kernelwright.errors import EvaluationFailedError
 from kernelwright.errors import SpaceError
 from kernelwright.errors import UsageError
-from kernelwright.search import AutoSearch
 from kernelwright.search import BASELINE_CONFIG
 from kernelwright.search import Evaluation
 from kernelwright.search import Failure
 from kernelwright.search import INVALID_SCORE
 from kernelwright.search import IsoMultiProcessWorker
 from kernelwright.search import LocalSearch
+from kernelwright.search import make_optimizer
 from kernelwright.search import MultiProcessWorker
 from kernelwright.search import RandomSearch
 from kernelwright.search import read_run
@@ -433,7 +433,7 @@ def test_settings_of_generations_reach_an_optimiser_that_has_them() -> None:
 
 def test_an_optimiser_of_ones_own_is_used_and_left_as_it_was() -> None:
     one = search(max_evaluations=4)
-    mine = AutoSearch(one.search_space.space, seed=9)
+    mine = make_optimizer("annealing", one.search_space.space, seed=9)
     theirs = Search(
         objective, one.search_space, SearchConfiguration(max_evaluations=4, optimizer=mine), InlineWorker
     )
