@@ -78,12 +78,26 @@ def failing(recorded: Recorded, share: float, seed: int) -> Recorded:
     return Recorded(recorded.name, recorded.space, outcomes, recorded.fields)
 
 
-def run(name: str, recorded: Recorded, seed: int, evaluations: int) -> dict[str, Any]:
-    """One run, summed up."""
+def runs(name: str, recorded: Recorded, seeds: range, evaluations: int, share: float) -> list[dict[str, Any]]:
+    """One run a seed, each summed up."""
+    found = []
+    spaces = [failing(recorded, share, seed) if share else recorded for seed in seeds]
     if name.startswith(("kernel_tuner:", "optuna:")):
-        outcomes, seconds = peers.run(name, recorded, seed, evaluations), [0.0]
+        if share:
+            raise SystemExit("failures are not made for peers")
+        found = [(outcomes, [0.0]) for outcomes in peers.run(name, recorded, seeds, evaluations)]
     else:
-        outcomes, seconds = ours(name, recorded, seed, evaluations)
+        found = [ours(name, one, seed, evaluations) for one, seed in zip(spaces, seeds, strict=True)]
+    return [
+        summed(seed, one, outcomes, seconds)
+        for seed, one, (outcomes, seconds) in zip(seeds, spaces, found, strict=True)
+    ]
+
+
+def summed(
+    seed: int, recorded: Recorded, outcomes: list[float | Failure], seconds: list[float]
+) -> dict[str, Any]:
+    """What is kept of a run."""
     best = recorded.best_so_far(outcomes)
     return {
         "seed": seed,
@@ -163,6 +177,7 @@ def main() -> None:
     parser.add_argument("--spaces", default="", help="only those whose name contains one of these, by comma")
     parser.add_argument("--evaluations", type=int, default=EVALUATIONS)
     parser.add_argument("--failing", type=float, default=0.0, help="share of configurations made to fail")
+    parser.add_argument("--join", type=Path, nargs="*", default=[], help="results of other seeds to add to")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     paths = recorded_spaces()
@@ -171,30 +186,45 @@ def main() -> None:
     if not paths:
         parser.error(f"no recorded spaces in {settings.spaces_dir()}; set KERNELWRIGHT_SPACES to their folder")
     results: dict[str, Any] = {}
+    parts = joined(arguments.join)
     for name in arguments.searches:
-        runs: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[dict[str, Any]]] = parts.get(name, {})
         for path in paths:
             recorded = load_recorded(path)
-            for seed in range(arguments.first, arguments.first + arguments.seeds):
-                one = failing(recorded, arguments.failing, seed) if arguments.failing else recorded
-                runs.setdefault(recorded.name, []).append(run(name, one, seed, arguments.evaluations))
-        results[name] = {**summary(runs), "runs": runs}
+            seeds = range(arguments.first, arguments.first + arguments.seeds)
+            found.setdefault(recorded.name, [])
+            found[recorded.name] += runs(name, recorded, seeds, arguments.evaluations, arguments.failing)
+            results[name] = {**summary(found), "runs": found}
+            if arguments.json:
+                write(arguments.json, arguments, results)
+        results[name] = {**summary(found), "runs": found}
         show(name, results[name])
-        if arguments.json:
-            write(arguments.json, arguments, results)
+    if arguments.json:
+        write(arguments.json, arguments, results)
+
+
+def joined(files: Iterable[Path]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """The runs of earlier results, by search and space, each seed once."""
+    parts: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for file in files:
+        for name, result in json.loads(file.read_text())["searches"].items():
+            for space, found in result["runs"].items():
+                known = parts.setdefault(name, {}).setdefault(space, [])
+                seeds = {one["seed"] for one in known}
+                known += [one for one in found if one["seed"] not in seeds]
+    return parts
 
 
 def write(path: Path, arguments: argparse.Namespace, results: Mapping[str, Any]) -> None:
     """Keep the results with what they were got with."""
     document = {
         "date": time.strftime("%Y-%m-%d"),
-        "machine": machine.fingerprint() if hasattr(machine, "fingerprint") else platform.processor(),
+        "machine": machine.fingerprint(),
         "versions": {
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in ("kernelwright", "numpy", "scipy")},
             **peers.versions(results),
         },
-        "seeds": [arguments.first, arguments.first + arguments.seeds],
         "evaluations": arguments.evaluations,
         "failing": arguments.failing,
         "searches": results,

@@ -34,12 +34,13 @@ class Candidates:
         self._encoding = encoding
         self.configurations: list[Configuration] = []
         self._rows: dict[bytes, int] = {}
-        self.points: Points = encoding.points([])
         if self.whole:
-            self.add(space.configurations())
+            drawn = list(space.configurations())
         else:
             rng = random.Random(seed)
-            self.add(space.sample(rng) for _ in range(SAMPLE))
+            drawn = [space.sample(rng) for _ in range(SAMPLE)]
+        self.points: Points = encoding.points(drawn[:1]).take([])
+        self.add(drawn)
 
     def __len__(self) -> int:
         return len(self.configurations)

@@ -68,22 +68,21 @@ class PairwiseProcess:
         self._solved: Floats = np.zeros((0, pool.count), np.float32)
         self.variance: Floats = np.ones(pool.count, np.float32)
 
-    def condition(self, rows: Sequence[int]) -> None:
-        """Take in rows of the pool, one by one."""
-        for row in rows:
-            size = len(self.rows)
-            self._reserve(size + 1)
-            across = self._solved[:size, row].copy()
-            left = max(1.0 + self.nugget - float(across @ across), _TINY)
-            self._factor[size, :size] = across
-            self._factor[size, size] = np.sqrt(left)
-            fresh = self._covariance(self.pool.take([row]), self.pool)[0]
-            if size:
-                fresh -= across @ self._solved[:size]
-            fresh /= np.float32(np.sqrt(left))
-            self._solved[size] = fresh
-            self.variance -= fresh * fresh
-            self.rows.append(row)
+    def condition(self, row: int) -> None:
+        """Take in one more row of the pool."""
+        size = len(self.rows)
+        self._reserve(size + 1)
+        across = self._solved[:size, row].copy()
+        left = max(1.0 + self.nugget - float(across @ across), _TINY)
+        self._factor[size, :size] = across
+        self._factor[size, size] = np.sqrt(left)
+        fresh = self._covariance(self.pool.take([row]), self.pool)[0]
+        if size:
+            fresh -= across @ self._solved[:size]
+        fresh /= np.float32(np.sqrt(left))
+        self._solved[size] = fresh
+        self.variance -= fresh * fresh
+        self.rows.append(row)
 
     def mean(self, observed: Doubles) -> Floats:
         """The posterior mean of the pool for what was observed at the rows (rows, or cases × rows)."""

@@ -61,9 +61,7 @@ class PairwiseGP(Started):
         beta: float = 4.0,
         additive: float = 0.4,
     ) -> None:
-        super().__init__(
-            space, seed=seed, objectives=objectives, start=start, sample=sample, default=default
-        )
+        super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=default)
         self._beta = beta
         self._additive = additive
         self._moves = Moves(space)
@@ -95,33 +93,42 @@ class PairwiseGP(Started):
         self._grow()
 
     def _grow(self) -> None:
+        """Look around the best, where it is new, and weigh the parameters again, where it is time."""
+        model = self._ready()
+        assert self._candidates is not None
+        if not self._candidates.whole and self._best != self._leader:
+            self._leader = self._best
+            leaders = sorted(self.scores, key=self.scores.__getitem__)[:LEADERS]
+            for leader in leaders:
+                steps = self._moves.steps(self._seen[leader], random.Random(f"{self.seed}/{leader}"))
+                self._extend(model, list(steps))
         told = len(self.vectors) + len(self.failures)
-        if told < self._due:
+        if told < self._due or not self.vectors:
             return
         self._due = math.ceil(told * GROWTH)
-        model = self._ready()
-        if self.vectors:
-            weights = _weights(self.objectives, random.Random(f"{self.seed}/fit/{told}"))
-            model.fit(self._observed(model, weights))
+        weights = _weights(self.objectives, random.Random(f"{self.seed}/fit/{told}"))
+        model.fit(self._observed(model, weights))
 
     def _ready(self) -> PairwiseProcess:
         """The model, with all that was seen taken in."""
         if self._candidates is None or self._model is None:
             self._candidates = Candidates(self.space, self._encoding, f"{self.seed}/pool")
             self._model = PairwiseProcess(self._encoding, self._candidates.points, additive=self._additive)
-        fresh = list(self._seen.values())[len(self._names) :]
-        unknown = [one for one in fresh if self._candidates.row(one) is None]
-        if not self._candidates.whole and self._best != self._leader:
-            self._leader = self._best
-            leaders = sorted(self.scores, key=self.scores.__getitem__)[:LEADERS]
-            for leader in leaders:
-                unknown += self._moves.steps(self._seen[leader], random.Random(f"{self.seed}/{leader}"))
-        if unknown:
-            self._model.extend(self._candidates.add(unknown))
-        rows = [self._candidates.row(one) for one in fresh]
-        self._model.condition([row for row in rows if row is not None])
-        self._names += list(self._seen)[len(self._names) :]
+        for name, configuration in list(self._seen.items())[len(self._names) :]:
+            row = self._candidates.row(configuration)
+            if row is None:
+                self._extend(self._model, [configuration])
+                row = self._candidates.row(configuration)
+            assert row is not None
+            self._model.condition(row)
+            self._names.append(name)
         return self._model
+
+    def _extend(self, model: PairwiseProcess, configurations: list[Configuration]) -> None:
+        assert self._candidates is not None
+        points = self._candidates.add(configurations)
+        if points.count:
+            model.extend(points)
 
     def _promise(self, model: PairwiseProcess, rng: random.Random) -> NDArray[np.float32]:
         observed = self._observed(model, _weights(self.objectives, rng))

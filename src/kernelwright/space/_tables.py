@@ -183,8 +183,9 @@ class Elimination:
         """The product of all factors that look at `at`, as a table with `at` for its last axis."""
         near = [factor for factor in factors if at in factor[0]]
         scope = (*sorted({other for one, _ in near for other in one} - {at}), at)
-        product = np.ones([self._tables.sizes[other] for other in scope], dtype=dtype)
-        for one, array in near:
+        product = np.ones((1,) * (len(scope) - 1) + (self._tables.sizes[at],), dtype=dtype)
+        # The smallest first: the product is as large as the table to the last factors only.
+        for one, array in sorted(near, key=lambda factor: factor[1].size):
             order = sorted(range(len(one)), key=lambda axis: scope.index(one[axis]))
             shape = [self._tables.sizes[other] if other in one else 1 for other in scope]
             product = product * array.transpose(order).reshape(shape)
