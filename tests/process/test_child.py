@@ -260,3 +260,47 @@ def test_a_supervisor_that_is_asked_to_stop_ends_everything(script):
         with pytest.raises(ChildEnded):
             child.receive(10.0)
         assert gone(pids)
+
+
+def test_what_was_said_before_a_message_is_there_with_it(script):
+    code = """
+import sys
+from kernelwright_channel import connect
+channel = connect()
+while (message := channel.receive()) is not None:
+    sys.stdout.write(message["say"])
+    sys.stdout.flush()
+    sys.stderr.write("heard " + message["say"][:5])
+    sys.stderr.flush()
+    channel.send({})
+"""
+    with Child(script(code), limits=LIMITS) as child:
+        mark = (0, 0)
+        for number in range(50):
+            child.send({"say": f"{number:5d}" * 4000})
+            child.receive(10.0)
+            out, err, mark = child.said(mark)
+            assert (out, err) == (f"{number:5d}" * 4000, f"heard {number:5d}")
+        assert child.said(mark)[:2] == ("", "")
+        assert child.said()[0].endswith(f"{49:5d}")
+    assert child.said(mark)[:2] == ("", "")
+    assert child.said()[1].endswith(f"heard {49:5d}")
+
+
+def test_its_processes_are_counted_from_outside(script):
+    code = """
+import subprocess
+from kernelwright_channel import connect
+channel = connect()
+while (message := channel.receive()) is not None:
+    subprocess.Popen(["sleep", "300"], start_new_session=True)
+    channel.send({})
+"""
+    with Child(script(code), limits=LIMITS) as child:
+        assert child.pid is not None
+        assert child.processes() == 1
+        for count in (2, 3):
+            child.send({})
+            child.receive(10.0)
+            assert child.processes() == count
+    assert child.processes() == 0

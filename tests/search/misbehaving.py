@@ -71,6 +71,11 @@ def leave_process(config):
     return 1.0
 
 
+def leave_and_hang(config):
+    leave_process(config)
+    time.sleep(60.0)
+
+
 def fork_bomb(config):
     for _ in range(7):
         os.fork()
@@ -111,6 +116,7 @@ DEEDS = {
     "flood": flood,
     "leave a thread": leave_thread,
     "leave a process": leave_process,
+    "leave a process and hang": leave_and_hang,
     "fork bomb": fork_bomb,
     "come back twice": come_back_twice,
     "pid": lambda config: os.getpid(),

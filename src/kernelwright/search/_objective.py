@@ -11,12 +11,14 @@ from __future__ import annotations
 import base64
 import importlib.machinery
 import inspect
+import io
 import json
 import os
 import pickle
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType
 from types import ModuleType
 from typing import Any
 
@@ -96,10 +98,9 @@ def pack(objective: Any, settings: Mapping[str, Any], *, by_value: bool = False)
         data = _by_value(objective, None)
     else:
         try:
-            data = pickle.dumps(objective)
-            if b"__main__" in data:
-                main = _main()
-            modules = _unfindable(objective)
+            data, named = _by_name(objective)
+            main = _main() if "__main__" in named else None
+            modules = _unfindable(named)
         except Exception as error:  # noqa: BLE001 - pickling runs methods of the user's classes
             data = _by_value(objective, error)
     parcel = {
@@ -115,6 +116,27 @@ def pack(objective: Any, settings: Mapping[str, Any], *, by_value: bool = False)
 def pack_configuration(config: Any) -> str:
     """A configuration as a message carries it; what pickling raises for one that cannot be sent."""
     return base64.b64encode(pickle.dumps(config)).decode()
+
+
+class _Pickler(pickle.Pickler):
+    """Takes note of the modules of all functions and classes that it writes by name."""
+
+    def __init__(self, stream: io.BytesIO) -> None:
+        super().__init__(stream)
+        self.modules: set[str] = set()
+
+    def persistent_id(self, value: Any) -> None:
+        """Look at every object that is pickled; none is treated in a way of its own."""
+        if isinstance(value, (type, FunctionType)):
+            self.modules.add(value.__module__)
+
+
+def _by_name(objective: Any) -> tuple[bytes, set[str]]:
+    """The objective, pickled, and the modules that it needs."""
+    stream = io.BytesIO()
+    pickler = _Pickler(stream)
+    pickler.dump(objective)
+    return stream.getvalue(), pickler.modules
 
 
 def _by_value(objective: Any, error: Exception | None) -> bytes:
@@ -157,15 +179,16 @@ def _main() -> dict[str, str] | None:
     return {"file": str(Path(file).absolute())}
 
 
-def _unfindable(objective: Any) -> dict[str, str]:
-    """The objective's module and its file, where importing the name would not find it."""
-    name = getattr(objective, "__module__", None) or type(objective).__module__
-    if name in ("__main__", "builtins") or _is_findable(name):
-        return {}
-    file = getattr(sys.modules.get(name), "__file__", None)
-    if file is None:
-        raise pickle.PicklingError(f"module {name!r} has no file")
-    return {name: str(Path(file).absolute())}
+def _unfindable(names: set[str]) -> dict[str, str]:
+    """The modules that importing their names would not find, and their files."""
+    found = {}
+    for name in sorted(names - {"__main__", "builtins"}):
+        if not _is_findable(name):
+            file = getattr(sys.modules.get(name), "__file__", None)
+            if file is None:
+                raise pickle.PicklingError(f"module {name!r} has no file")
+            found[name] = str(Path(file).absolute())
+    return found
 
 
 def _is_findable(name: str) -> bool:
@@ -179,12 +202,16 @@ def _is_findable(name: str) -> bool:
     for count in range(1, len(words) + 1):
         spec = importlib.machinery.PathFinder.find_spec(".".join(words[:count]), path)
         if spec is None:
-            # Some finders (editable installs) serve packages that are on no path.
-            return getattr(getattr(module, "__spec__", None), "parent", None) is not None and any(
-                finder.find_spec(words[0], None) is not None
-                for finder in sys.meta_path
-                if finder is not importlib.machinery.PathFinder and hasattr(finder, "find_spec")
-            )
+            return _is_editable(words[0])
         path = spec.submodule_search_locations
     file = getattr(module, "__file__", None)
     return spec is not None and (file is None or spec.origin is None or Path(file).samefile(spec.origin))
+
+
+def _is_editable(package: str) -> bool:
+    """Whether it is found by a finder that site-packages install, as editable installs do."""
+    return any(
+        getattr(finder, "__module__", "").startswith("__editable__")
+        and finder.find_spec(package, None) is not None
+        for finder in sys.meta_path
+    )

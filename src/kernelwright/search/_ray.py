@@ -94,7 +94,8 @@ class RayWorker(Worker):
     for every task where `isolated`. `task_timeout` is held on the node: the process is killed with all that
     it started, and the actor lives on. When a node, or an actor, is lost, its task is run elsewhere, up to
     three times in all, and a new actor is asked for. The objective travels by value where it is of
-    `__main__`, else by name: its module has to be on every node (see Ray's `runtime_env`).
+    `__main__`, else by name: its module has to be on every node (see Ray's `runtime_env`). Ray sets
+    OMP_NUM_THREADS to `num_cpus`: an objective that measures on more processors sets its threads itself.
 
     Results say in `metadata` which `node`, `host` and `device` they are of. With `baselines`, every node and
     device evaluates BASELINE_CONFIG before its first task; `baselines` has what came of it by "node/device",

@@ -24,6 +24,7 @@ from kernelwright.process import Limits
 from kernelwright.process import Outcome
 from kernelwright.search._family import Closing
 from kernelwright.search._family import Family
+from kernelwright.search._family import SLICE_S
 from kernelwright.search._lanes import Device
 from kernelwright.search._lanes import Lanes
 from kernelwright.search._objective import ObjectiveError
@@ -38,6 +39,8 @@ from kernelwright.search._worker import Worker
 
 _EXIT_PATIENCE_S = 1.0
 _ATTEMPTS = 3
+#: What making a child ready may raise; the next task that needs one will report it.
+_TROUBLE = (ObjectiveError, ChildEnded, ChildGarbled, OSError)
 
 
 @dataclass(frozen=True)
@@ -172,23 +175,31 @@ class Slot:
                 except ObjectiveError as error:
                     lost = str(error)
                     continue
-                except (ChildEnded, ChildTimeout):
+                except (ChildEnded, ChildTimeout, ChildGarbled):
                     self._drop()  # it went while it was idle: not the objective's doing
                     continue
-                return self._attend(child, task, _Watch(child, mark, self._rules, task), holding)
+                except OSError as error:  # no descriptors or processes left, for now at least
+                    lost = f"no process can be started: {error}"
+                    self._drop()
+                    time.sleep(SLICE_S)
+                    continue
+                result = self._attend(child, task, _Watch(child, mark, self._rules, task), holding)
+            if result.failure is None or result.failure.kind != "worker_lost":
+                return result
+            lost = result.failure.reason
         return self._result(task, Failure("worker_lost", lost), time.time())
 
     def rest(self) -> None:
         """After a task: see that nothing of it is left, and have the next child ready."""
         if self._rules.once and self._child is not None:
             old, self._child = self._child, None
-            with contextlib.suppress(ChildEnded, ObjectiveError):
+            with contextlib.suppress(*_TROUBLE):
                 self._child = self._new()  # while the old one goes
             if old.wait(_EXIT_PATIENCE_S) is None:
                 old.kill()
         elif self._child is not None and not self._rules.tolerate_leftovers and self._child.processes() > 1:
             self._drop()
-        with contextlib.suppress(ObjectiveError, ChildEnded):
+        with contextlib.suppress(*_TROUBLE):
             self.prepare()  # else the next task will say
 
     def close(self) -> None:
@@ -288,6 +299,8 @@ class Slot:
 
 def failure_of(outcome: Outcome) -> Failure:
     """The failure that the end of a process is, when it was to return scores."""
+    if outcome.end is End.SIGNALLED and outcome.signal is None:
+        return Failure("worker_lost", "the process that watched over the objective was killed")
     how = replace(outcome, stderr="").describe()
     if outcome.end is End.OUT_OF_MEMORY:
         return Failure("out_of_memory", f"the process was {how}")
@@ -359,7 +372,7 @@ class ProcessWorker(Worker):
 
     def _run(self, slot: Slot) -> None:
         try:
-            with contextlib.suppress(ObjectiveError, ChildEnded):
+            with contextlib.suppress(*_TROUBLE):
                 slot.prepare()
             while (task := self._tasks.get()) is not None:
                 self._done(slot.run(task))

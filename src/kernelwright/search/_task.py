@@ -54,8 +54,17 @@ def load(parcel: Mapping[str, Any]) -> Any:
 
 
 def _module_from_file(name: str, file: str) -> None:
+    """Load a module as what it is called where it comes from; its packages are made up if need be."""
     import importlib.util
+    import types
 
+    words = name.split(".")
+    folder = os.path.dirname(file)  # noqa: PTH120
+    for count in range(len(words) - 1, 0, -1):
+        package = types.ModuleType(".".join(words[:count]))
+        package.__path__ = [folder]
+        sys.modules.setdefault(package.__name__, package)
+        folder = os.path.dirname(folder)  # noqa: PTH120
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ImportError(f"module {name!r} cannot be loaded from {file}")
