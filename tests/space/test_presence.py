@@ -94,9 +94,9 @@ def test_what_is_not_active_has_one_value() -> None:
     tested = scheduled()
     assert tested.count() == 2 * 4 + (1 * 4 + 1 * 4 + 2 * 4 + 2 * 2)
     assert tested.default == {"schedule": "static", "chunk": None, "steal": None, "threads": 1}
-    with pytest.raises(SpaceError, match="chunk is there only when schedule == 'dynamic'"):
+    with pytest.raises(SpaceError, match="chunk is there only when schedule == 'dynamic', but it is 2"):
         tested.validate({"schedule": "static", "chunk": 2, "steal": None, "threads": 1})
-    with pytest.raises(SpaceError, match="chunk is there only when"):
+    with pytest.raises(SpaceError, match=r"chunk is there only when .* but it is missing"):
         tested.validate({"schedule": "dynamic", "chunk": None, "steal": None, "threads": 1})
 
 

@@ -116,6 +116,10 @@ class Space:
                 hint = "" if close is None else f"; the nearest valid value is {close!r}"
                 raise SpaceError(f"parameter {name!r} cannot be {value!r}{hint}: {parameter}")
         for rule in self.violated(configuration):
+            if isinstance(rule, Activity):
+                seen = {name: configuration[name] for name in rule.parents}
+                fault = "is missing" if rule.active(configuration) else f"is {configuration[rule.child]!r}"
+                raise SpaceError(f"{rule.name}, but it {fault} where {seen}")
             seen = {name: configuration[name] for name in rule.scope or self.parameters}
             raise SpaceError(f"the constraint {rule.name!r} is violated by {seen}")
         raise SpaceError(f"the configuration {dict(configuration)} is outside the space")
