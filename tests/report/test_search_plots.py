@@ -77,9 +77,7 @@ def test_parallel_coordinates_have_an_axis_for_all_that_differs_and_the_score() 
     tile = seen.axes[0]
     labels = {label: at for at, label in tile.ticks}
     # Best first: tile 64, then 128, then 16, at the places of their ticks.
-    assert [
-        dict((label, at) for at, label in tile.ticks)[name] for name in ("64", "128", "16")
-    ] == tile.places
+    assert [labels[name] for name in ("64", "128", "16")] == tile.places
     assert "left out" in [label for _, label in seen.axes[3].ticks]
     assert seen.axes[-1].places[0] == min(seen.axes[-1].places)
     assert seen.tiers[0] == 0

@@ -192,3 +192,29 @@ def test_the_objective_to_keep_can_be_chosen() -> None:
     options = {"reference": dict.fromkeys(searched, False)}
     assert set(result.minimize(objective, searched, objective=0, **options).settings) == {"s0"}
     assert set(result.minimize(objective, searched, objective=1, **options).settings) == {"s3"}
+
+
+def test_parts_that_depend_on_a_setting_go_with_it() -> None:
+    searched = space.SearchSpace(
+        {
+            "algorithm": space.choice(["direct", "fft"]),
+            "fft": space.when(
+                "algorithm == 'fft'",
+                {"radix": space.choice([2, 4, 8]), "pad": space.flag(), "warm": space.flag()},
+            ),
+            "unroll": space.range(1, 4),
+        }
+    )
+    chosen = {"algorithm": "fft", "fft.radix": 8, "fft.pad": True, "fft.warm": True, "unroll": 3}
+    result = SearchResult([Evaluation(1, chosen, searched.config(chosen), (5.0,))])
+
+    def needs_part(config: dict[str, Any]) -> float:
+        return 10.0 - 3.0 * (config["algorithm"] == "fft") - 2.0 * (config.get("fft", {}).get("radix") == 8)
+
+    found = result.minimize(needs_part, searched)
+    assert dict(found.settings) == {"algorithm": "fft", "fft.radix": 8}
+    assert found.params == {"algorithm": "fft", "fft": {"radix": 8, "pad": False, "warm": False}, "unroll": 1}
+
+    found = result.minimize(lambda config: 10.0 - config["unroll"], searched)
+    assert dict(found.settings) == {"unroll": 3}
+    assert found.params == {"algorithm": "direct", "unroll": 3}

@@ -24,16 +24,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import field
 from typing import Any
-from typing import TYPE_CHECKING
 
-from kernelwright.errors import SpaceError
 from kernelwright.errors import UsageError
 from kernelwright.search._optimizer import Failure
 from kernelwright.space import Configuration
-from kernelwright.space import SearchSpace
-
-if TYPE_CHECKING:
-    from kernelwright.search._evaluation import Evaluation
 
 Evaluate = Callable[[Configuration], float | Failure]
 
@@ -124,6 +118,7 @@ def minimize_settings(
     max_evaluations: int | None = None,
     seed: int = 0,
     allowed: Callable[[Configuration], str] | None = None,
+    settled: Callable[[Configuration], Configuration] | None = None,
     on_step: Callable[[Ablation], None] | None = None,
 ) -> Minimized:
     """Take settings of `winner` back to `reference` as long as `keep` of the win is proven to be kept.
@@ -135,6 +130,7 @@ def minimize_settings(
         max_rounds: rounds a set is given at most; each evaluates the set, the winner and the reference.
         max_evaluations: an end to it all.
         allowed: says why a configuration is not allowed; an empty text if it is.
+        settled: the configuration with what depends on other settings put right.
         on_step: hears of each set tried.
 
     Raises UsageError for numbers that make no sense, and where winner or reference has no score.
@@ -147,7 +143,7 @@ def minimize_settings(
     names = [name for name in winner if name not in reference or reference[name] != winner[name]]
     budget = math.inf if max_evaluations is None else float(max_evaluations)
     bench = _Bench(evaluate, maximise, budget, random.Random(seed))
-    job = _Job(bench, dict(winner), dict(reference), keep, level, max_rounds, allowed, on_step)
+    job = _Job(bench, dict(winner), dict(reference), keep, level, max_rounds, allowed, settled, on_step)
     win, won = job.win()
     if not won or not names:
         shown = {name: winner[name] for name in names}
@@ -169,61 +165,6 @@ def minimize_settings(
     )
 
 
-def minimize_in_space(
-    evaluate: Callable[[Any], Any],
-    search_space: Any,
-    evaluation: Evaluation,
-    *,
-    num_objectives: int = 1,
-    objective: int = 0,
-    maximise: bool = False,
-    reference: Any = None,
-    **options: Any,
-) -> Minimized:
-    """`minimize_settings` for an objective and a search space, as `SearchResult.minimize` says."""
-    from dataclasses import replace
-
-    from kernelwright.search import _task
-
-    compiled = search_space if isinstance(search_space, SearchSpace) else SearchSpace(search_space)
-    space = compiled.space
-    names = list(space.parameters)
-    start = _reference(compiled) if reference is None else compiled.flat(reference)
-
-    def score(configuration: Configuration) -> float | Failure:
-        try:
-            answer = evaluate(compiled.config(configuration))
-        # What a stranger's objective raises is that candidate's failure.
-        except Exception as error:  # noqa: BLE001
-            return Failure("raised", f"{type(error).__name__}: {error}")
-        if isinstance(answer, Failure):
-            return answer
-        scores, failure = _task.judge(answer, num_objectives)
-        if scores is None:
-            return Failure(*(failure or ("invalid_score", "no score")))
-        return float(scores[objective])
-
-    def allowed(configuration: Configuration) -> str:
-        try:
-            space.validate(configuration)
-        except (SpaceError, LookupError) as error:
-            return str(error)
-        return ""
-
-    winner = {name: evaluation.configuration.get(name) for name in names}
-    found = minimize_settings(score, winner, start, maximise=maximise, allowed=allowed, **options)
-    return replace(found, params=compiled.config(found.configuration))
-
-
-def _reference(compiled: SearchSpace) -> Configuration:
-    """Everything left out where the space allows that, else its default."""
-    nothing: Configuration = dict.fromkeys(compiled.space.parameters)
-    try:
-        return compiled.space.validate(nothing)
-    except (SpaceError, LookupError):
-        return dict(compiled.space.default)
-
-
 class _Job:
     """Decides of sets of settings whether they keep the win."""
 
@@ -236,6 +177,7 @@ class _Job:
         level: float,
         max_rounds: int,
         allowed: Callable[[Configuration], str] | None,
+        settled: Callable[[Configuration], Configuration] | None,
         on_step: Callable[[Ablation], None] | None,
     ) -> None:
         self.steps: list[Ablation] = []
@@ -246,6 +188,7 @@ class _Job:
         self._looks = [look for look in _LOOKS if look < max_rounds] + [max_rounds]
         self._alpha = (1.0 - level) / len(self._looks)
         self._allowed = allowed
+        self._settled = settled or dict
         self._on_step = on_step
         self._known: dict[tuple[str, ...], bool] = {}
         self._exact = False
@@ -257,7 +200,7 @@ class _Job:
 
     def point(self, names: Sequence[str]) -> Configuration:
         """The reference with these settings of the winner."""
-        return {**self._reference, **{name: self._winner[name] for name in names}}
+        return self._settled({**self._reference, **{name: self._winner[name] for name in names}})
 
     def win(self) -> tuple[float, bool]:
         """The winner's gain over the reference, and whether it is proven. Raises UsageError on a failure."""

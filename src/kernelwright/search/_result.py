@@ -271,7 +271,7 @@ class SearchResult:
 
         Raises NoScoreError when no candidate has a score.
         """
-        from kernelwright.search._minimize import minimize_in_space
+        from kernelwright.search._minimize_space import minimize_in_space
 
         self._check_objective(objective)
         return minimize_in_space(
