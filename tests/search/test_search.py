@@ -499,6 +499,8 @@ def test_the_cache_spares_what_another_run_evaluated(tmp_path: Path) -> None:
     assert all(one.metadata["cached"] == first.run for one in second.result.evaluations)
     run(counted, {"tile": space.range(1, 6)})
     assert len(CALLS) == 11  # another space
+    with pytest.raises(EvaluationFailedError, match=r"of \{'tile': 3\} failed"):
+        search(counted, small, cache_folder=tmp_path / "cache", exit_on_failure=True).start()
     run(lambda config: counted({"tile": config["tile"] + 1}), small)
     assert len(CALLS) == 16  # another objective
     run(functools.partial(_shifted, 1), small)
