@@ -154,12 +154,17 @@ class RayWorker(Worker):
         packed = pack(self.objective, self._settings, by_value=True)
         ray = self._ray
         if not ray.is_initialized():
-            local = {}
+            local: dict[str, Any] = {"address": self._address}
             if self._address is None and not os.environ.get("RAY_ADDRESS"):
                 cpus = math.ceil(self.num_workers * self._resources["num_cpus"])
-                local = {"num_cpus": max(cpus, os.cpu_count() or 1), "include_dashboard": False}
+                # "local": Ray would else look for the cluster of a driver that was killed, and fail.
+                local = {
+                    "address": "local",
+                    "num_cpus": max(cpus, os.cpu_count() or 1),
+                    "include_dashboard": False,
+                }
             self._ours = True
-            ray.init(address=self._address, log_to_driver=self.debug, **local)
+            ray.init(log_to_driver=self.debug, **local)
         self._packed = ray.put(packed)
         for _ in range(self.num_workers):
             self._hire()
