@@ -26,7 +26,7 @@ from typing import Any
 TOKEN = "KERNELWRIGHT_SEARCH_KILL"
 LOG = "KERNELWRIGHT_SEARCH_KILL_LOG"
 #: Seconds in which all processes of a killed search have to be gone.
-PATIENCE_S = 10.0
+PATIENCE_S = 20.0
 WORKERS = {
     "iso": "IsoMultiProcessWorker",
     "pool": "MultiProcessWorker",
@@ -117,9 +117,12 @@ def moment(worker: str, folder: Path, evaluations: int, share: float) -> dict[st
     killed_at = time.monotonic()
     while left := processes(token):
         if time.monotonic() - killed_at > PATIENCE_S:
+            names = [
+                (Path("/proc") / str(pid) / "cmdline").read_text().replace("\0", " ")[:200] for pid in left
+            ]
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
-            raise SystemExit(f"{worker}: processes {left} were left {PATIENCE_S:g} s after the driver")
+            raise SystemExit(f"{worker}: {PATIENCE_S:g} s after the driver there are still {names}")
         time.sleep(0.005)
     gone_s = time.monotonic() - killed_at
     calls_before = log.read_text().splitlines()

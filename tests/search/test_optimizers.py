@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from kernelwright import space
 from kernelwright.errors import SpaceError
+from kernelwright.search import Annealing
 from kernelwright.search import Failure
+from kernelwright.search import GeneticSearch
+from kernelwright.search import HillClimbing
 from kernelwright.search import LocalSearch
 from kernelwright.search import Optimizer
 from kernelwright.search import RandomSearch
@@ -21,7 +24,7 @@ from kernelwright.space import Configuration
 from kernelwright.space import key
 from kernelwright.space import Space
 
-OPTIMIZERS = [RandomSearch, LocalSearch]
+OPTIMIZERS = [RandomSearch, LocalSearch, Annealing, HillClimbing, GeneticSearch]
 every = pytest.mark.parametrize("make", OPTIMIZERS)
 
 

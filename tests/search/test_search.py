@@ -23,6 +23,7 @@ from kernelwright.search import Failure
 from kernelwright.search import INVALID_SCORE
 from kernelwright.search import IsoMultiProcessWorker
 from kernelwright.search import LocalSearch
+from kernelwright.search import make_optimizer
 from kernelwright.search import MultiProcessWorker
 from kernelwright.search import RandomSearch
 from kernelwright.search import read_run
@@ -87,6 +88,7 @@ def test_a_search_finds_the_best_point_of_a_small_space_and_stops_there() -> Non
     assert len(one.result.evaluations) == 6
     assert one.store is not None
     assert read_run(one.store).info.finished
+    assert one.result.info.finished
 
 
 @pytest.mark.parametrize(
@@ -414,6 +416,53 @@ def test_another_start_is_another_run() -> None:
     assert one.run != first
 
 
+def test_settings_of_generations_reach_an_optimiser_that_has_them() -> None:
+    made: list[dict[str, Any]] = []
+
+    class Generational(RandomSearch):
+        def __init__(self, *arguments: Any, pool_size: int, mutate_rate: float, **options: Any) -> None:
+            made.append({"pool_size": pool_size, "mutate_rate": mutate_rate})
+            super().__init__(*arguments, **options)
+
+    search(optimizer=Generational, pool_size=6, max_evaluations=2).start()
+    search(
+        optimizer=Generational, optimizer_options={"mutate_rate": 0.25, "pool_size": 9}, max_evaluations=2
+    ).start()
+    assert made == [{"pool_size": 6, "mutate_rate": 0.5}, {"pool_size": 9, "mutate_rate": 0.25}]
+
+
+def test_an_optimiser_of_ones_own_is_used_and_left_as_it_was() -> None:
+    one = search(max_evaluations=4)
+    mine = make_optimizer("annealing", one.search_space.space, seed=9)
+    theirs = Search(
+        objective, one.search_space, SearchConfiguration(max_evaluations=4, optimizer=mine), InlineWorker
+    )
+    assert len(theirs.start().evaluations) == 4
+    assert mine.scores == {}
+    other = RandomSearch(space.SearchSpace({"x": space.flag()}).space)
+    with pytest.raises(UsageError, match="made for another space"):
+        search(optimizer=other).start()
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "random", "annealing", "hill_climbing", "genetic", "nsga2"])
+def test_every_optimiser_is_chosen_by_its_name(optimizer: str) -> None:
+    result = search(optimizer=optimizer, max_evaluations=25).start()
+    assert len({str(one.params) for one in result.evaluations}) == 25
+
+
+def test_time_alone_limits_a_search_and_the_optimiser_hears_what_an_evaluation_takes() -> None:
+    heard: list[float] = []
+
+    class Expecting(RandomSearch):
+        def expect(self, seconds: float) -> None:
+            heard.append(seconds)
+
+    search(optimizer=Expecting, max_time=60.0).start()
+    assert heard == [1.0]  # by the worker's clock
+    search(optimizer=Expecting, max_evaluations=20).start()
+    assert len(heard) == 1
+
+
 # -- files -------------------------------------------------------------------------------------------------
 
 
@@ -450,6 +499,8 @@ def test_the_cache_spares_what_another_run_evaluated(tmp_path: Path) -> None:
     assert all(one.metadata["cached"] == first.run for one in second.result.evaluations)
     run(counted, {"tile": space.range(1, 6)})
     assert len(CALLS) == 11  # another space
+    with pytest.raises(EvaluationFailedError, match=r"of \{'tile': 3\} failed"):
+        search(counted, small, cache_folder=tmp_path / "cache", exit_on_failure=True).start()
     run(lambda config: counted({"tile": config["tile"] + 1}), small)
     assert len(CALLS) == 16  # another objective
     run(functools.partial(_shifted, 1), small)

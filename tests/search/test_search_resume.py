@@ -151,8 +151,9 @@ def test_a_run_is_found_by_its_id_among_the_runs(tmp_path: Path, monkeypatch: py
         by_hand(one, 3)
         run = str(one.run)
         assert one.store == tmp_path / "runs" / run / "journal.sqlite"
-    with search(None).resume(run) as again:
-        assert len(again.result.evaluations) == 3
+    for where in (run, tmp_path / "runs" / run, tmp_path / "runs" / run / "journal.sqlite"):
+        with search(None).resume(where) as again:
+            assert len(again.result.evaluations) == 3
     with pytest.raises(UnknownNameError, match=f"did you mean '{run}'"):
         search(None).resume(run + "0")
 

@@ -40,6 +40,8 @@ def drive(
     What is in flight when it is stopped stays asked in the store. Raises EvaluationFailedError with
     `exit_on_failure`, BaselineError, and whatever the optimiser or the worker raise.
     """
+    if exit_on_failure:
+        course.listeners.append(_stop_at_failure)  # last: all others have heard of it
     give_up_at = None if time_left is None else time.monotonic() + time_left
     while True:
         if stopped():
@@ -52,9 +54,7 @@ def drive(
             return End("exhausted" if course.exhausted else "max_evaluations", finished=True)
         wait = _WAIT_S if give_up_at is None else max(min(_WAIT_S, give_up_at - time.monotonic()), 0.0)
         for result in worker.results(wait):
-            told = course.tell(_answered(course.open[result.number], result))
-            if exit_on_failure and told.failure is not None:
-                raise EvaluationFailedError(told, _why(told))
+            course.tell(_answered(course.open[result.number], result))
 
 
 def _task(course: Course, evaluation: Evaluation) -> Task:
@@ -75,11 +75,13 @@ def _answered(evaluation: Evaluation, result: TaskResult) -> Evaluation:
     )
 
 
-def _why(evaluation: Evaluation) -> str:
+def _stop_at_failure(evaluation: Evaluation) -> None:
     failure = evaluation.failure
-    assert failure is not None
+    if failure is None:
+        return
     said = f"\n{evaluation.stderr.strip()}" if evaluation.stderr.strip() else ""
-    return (
+    raise EvaluationFailedError(
+        evaluation,
         f"evaluation {evaluation.number} of {evaluation.params!r} failed ({failure.kind}: {failure.reason}), "
-        f"and exit_on_failure ends the search; the run can be resumed{said}"
+        f"and exit_on_failure ends the search; the run can be resumed{said}",
     )

@@ -16,9 +16,9 @@ class NSGA2(GeneticSearch):
     """NSGA-II (Deb et al., 2002), one child at a time.
 
     Parents are chosen by tournament of two on front, then crowding distance, from the `pool_size` best
-    results so far in that order. A child is crossed and changed as in `GeneticSearch`; with probability `step_share`
-    it is a parent with one parameter changed instead, which follows a front along a single parameter. The
-    first batch is designed. Works for one objective as well.
+    results so far in that order. A child is crossed and changed as in `GeneticSearch`; with probability
+    `step_share` it is a parent with one parameter changed instead, which follows a front along a single
+    parameter. The first batch is designed. Works for one objective as well.
 
     Args:
         pool_size: how many parents there are, and proposals in a generation.

@@ -61,9 +61,7 @@ class PairwiseGP(Started):
         beta: float = 4.0,
         additive: float = 0.4,
     ) -> None:
-        super().__init__(
-            space, seed=seed, objectives=objectives, start=start, sample=sample, default=default
-        )
+        super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=default)
         self._beta = beta
         self._additive = additive
         self._moves = Moves(space)

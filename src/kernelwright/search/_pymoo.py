@@ -90,7 +90,8 @@ class PymooSearch(Optimizer):
             self._algorithm.tell(infills=Population.create(*(one for one, _ in self._done)))
             self._done = []
         self._generation += 1
-        for individual in self._algorithm.ask():
+        # None where it found nothing that is not a duplicate.
+        for individual in self._algorithm.ask() or ():
             configuration, _ = self._axes.configuration(individual.X, rng)
             individual.X = dict(self._axes.places(configuration))
             self._waiting.append((individual, configuration))
@@ -120,13 +121,23 @@ def _needed() -> None:
 
 
 def _named(name: str, pool_size: int) -> Any:
-    from pymoo.core.mixed import MixedVariableGA  # type: ignore[import-untyped]
+    from pymoo.core.mixed import MixedVariableDuplicateElimination  # type: ignore[import-untyped]
+    from pymoo.core.mixed import MixedVariableGA
+    from pymoo.core.mixed import MixedVariableMating
 
-    if name == "ga":
-        return MixedVariableGA(pop_size=pool_size)
-    from pymoo.operators.survival.rank_and_crowding import RankAndCrowding  # type: ignore[import-untyped]
+    # Its own search for what is not a duplicate takes seconds in small spaces; whatever it does not find is
+    # made up for here.
+    unlike = MixedVariableDuplicateElimination()
+    more: dict[str, Any] = {
+        "pop_size": pool_size,
+        "mating": MixedVariableMating(eliminate_duplicates=unlike, n_max_iterations=2),
+        "eliminate_duplicates": unlike,
+    }
+    if name == "nsga2":
+        from pymoo.operators.survival import rank_and_crowding  # type: ignore[import-untyped]
 
-    return MixedVariableGA(pop_size=pool_size, survival=RankAndCrowding())
+        more["survival"] = rank_and_crowding.RankAndCrowding()
+    return MixedVariableGA(**more)
 
 
 def _problem(axes: Axes, objectives: int) -> Any:

@@ -156,12 +156,12 @@ class Search:
         result: SearchResult | None = None
         try:
             end = self._drive(course, num_workers, task_timeout)
-            result = self.result
         except BaseException as error:
             course.end(f"{type(error).__name__}: {error}", finished=False)
             raise
         else:
             course.end(end.reason, finished=end.finished)
+            result = self.result
         finally:
             self.close()
             self._dump(self.result)
@@ -212,7 +212,7 @@ class Search:
         return course.tell(replace(told, scores=tuple(scores)))
 
     def resume(self, run: str | Path) -> Search:
-        """Go on with a run, by its id or its store's path (then the latest run in it); this search.
+        """Go on with a run, by its id, its folder or its store (then the latest run in it); this search.
 
         `Search(…).resume(run).start()` evaluates first what was in flight when it was left, and repeats
         nothing that finished. The budget is that of this search's configuration, so that it can be enlarged.
@@ -296,8 +296,8 @@ class Search:
                     f"this {type(optimizer).__name__} was made for another space; give the class, or make it "
                     "with `SearchSpace(…).space`"
                 )
-            optimizer = copy.deepcopy(optimizer)  # the user's stays as it is, for another sitting
-            optimizer.space = self.search_space.space
+            # A copy, with the space that is searched: the user's stays as it is, for another sitting.
+            optimizer = copy.deepcopy(optimizer, {id(optimizer.space): self.search_space.space})
         return make_optimizer(
             optimizer,
             self.search_space.space,
@@ -351,6 +351,8 @@ class Search:
     def _locate(self, run: str | Path) -> tuple[Path, str | None]:
         if self._store is not None and not Path(run).is_file():
             return self._store, str(run)
+        if Path(run).is_dir():
+            return Path(run) / "journal.sqlite", None
         if isinstance(run, Path) or Path(run).is_file():
             return Path(run), None
         path = settings.runs_dir() / run / "journal.sqlite"
