@@ -97,7 +97,9 @@ def model(count: int = 60) -> tuple[PairwiseProcess, list[space.Configuration]]:
     return PairwiseProcess(encoding, encoding.points(configurations)), configurations
 
 
-def textbook(process: PairwiseProcess, rows: list[int], observed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def textbook(
+    process: PairwiseProcess, rows: list[int], observed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance as in Rasmussen and Williams (2006), algorithm 2.1, term by term in double precision."""
     points, encoding = process.pool, process.encoding
     near = [

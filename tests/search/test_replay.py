@@ -66,12 +66,12 @@ def test_random_search_scores_zero_and_the_optimum_one(recorded: Recorded) -> No
 
 
 def test_the_expectation_of_random_search_is_exact(recorded: Recorded) -> None:
-    times = sorted(
-        recorded.worst if isinstance(one, Failure) else one for one in recorded.outcomes.values()
-    )
+    times = sorted(recorded.worst if isinstance(one, Failure) else one for one in recorded.outcomes.values())
     count = len(times)
     for drawn in (1, 2, 7, 100):
-        chances = [math.comb(count - 1 - place, drawn - 1) / math.comb(count, drawn) for place in range(count)]
+        chances = [
+            math.comb(count - 1 - place, drawn - 1) / math.comb(count, drawn) for place in range(count)
+        ]
         expected = sum(chance * time for chance, time in zip(chances, times, strict=True))
         assert recorded.random_best[drawn] == pytest.approx(expected)
     assert recorded.random_best[0] == recorded.worst

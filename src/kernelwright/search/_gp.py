@@ -1,4 +1,4 @@
-"""A Gaussian process that sees parameters one by one and in pairs, kept ready for a whole pool of candidates.
+"""A Gaussian process that sees parameters one by one and in pairs, kept ready for a pool of candidates.
 
 The kernel is `a · mean(k_j) + (1 − a) · mean(k_j · k_l, j < l)` with k_j = exp(−w_j · distance_j): additive and
 pairwise terms of a functional ANOVA (Durrande, Ginsbourger and Roustant, 2012; Duvenaud, Nickisch and
@@ -32,8 +32,8 @@ _BLOCK = 1024
 class PairwiseProcess:
     """A Gaussian process of unit variance over a pool of candidates.
 
-    Conditioning on a row of the pool costs (rows so far) × (pool) operations, and so does the posterior of the
-    whole pool: of `L⁻¹ · K(rows, pool)`, with `L` the Cholesky factor over the rows, only the new row is
+    Conditioning on a row of the pool costs (rows so far) × (pool) operations, and so does the posterior of
+    the whole pool: of `L⁻¹ · K(rows, pool)`, with `L` the Cholesky factor over the rows, only the new row is
     worked out. What was observed there is given with each question, so a row may be conditioned on before its
     value is known.
 
@@ -189,9 +189,10 @@ class PairwiseProcess:
         alone, squares, near = (np.zeros(shape, np.float32) for _ in range(3))
         for column, table in enumerate(self._tables):
             if table is not None:
-                rows = table[left.places[column]]
+                rows, places = table[left.places[column]], right.places[column]
+                assert places is not None
                 # "clip" spares a copy that the default, "raise", makes; all places are inside.
-                np.take(rows, right.places[column], axis=1, out=near, mode="clip")  # type: ignore[arg-type]
+                np.take(rows, places, axis=1, out=near, mode="clip")
             else:
                 far = self.encoding.distances(column, left, right)
                 np.exp(-np.float32(self.weights[column]) * far, out=near)

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from kernelwright.search._candidates import Candidates
 from kernelwright.search._encoding import Encoding
+from kernelwright.search._gp import Doubles
+from kernelwright.search._gp import PairwiseProcess
 from kernelwright.search._moves import Moves
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Proposal
-from kernelwright.search._gp import Doubles
-from kernelwright.search._gp import PairwiseProcess
 from kernelwright.search._start import Started
 from kernelwright.space import Configuration
-from kernelwright.space import key
 from kernelwright.space import Space
 
 #: The model is made anew each time the results have grown by this factor.
@@ -61,9 +60,7 @@ class PairwiseGP(Started):
         beta: float = 4.0,
         additive: float = 0.4,
     ) -> None:
-        super().__init__(
-            space, seed=seed, objectives=objectives, start=start, sample=sample, default=default
-        )
+        super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=default)
         self._beta = beta
         self._additive = additive
         self._moves = Moves(space)
