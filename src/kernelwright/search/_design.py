@@ -12,8 +12,9 @@ def designed(encoding: Encoding, pool: Points, size: int, known: Points | None =
     """Rows of `pool`: the most central one, then each time the one farthest from all before.
 
     Central: the closest, in L1 on the parameters' scales, to the mean of the pool. Farthest: maximin distance
-    (Johnson, Moore and Ylvisaker, 1990). `known` points are kept away from as well; with some, the central one is still first. Ties go to
-    the earliest row; fewer than `size` where the pool has no more different points.
+    (Johnson, Moore and Ylvisaker, 1990). `known` points are kept away from as well; with some, the central
+    one is still first. Ties go to the earliest row; fewer than `size` where the pool has no more different
+    points.
     """
     if pool.count == 0 or size < 1:
         return []

@@ -1,7 +1,7 @@
 """A Gaussian process that sees parameters one by one and in pairs, kept ready for a pool of candidates.
 
-The kernel is `a · mean(k_j) + (1 − a) · mean(k_j · k_l, j < l)` with k_j = exp(−w_j · distance_j): additive and
-pairwise terms of a functional ANOVA (Durrande, Ginsbourger and Roustant, 2012; Duvenaud, Nickisch and
+The kernel is `a · mean(k_j) + (1 − a) · mean(k_j · k_l, j < l)` with k_j = exp(−w_j · distance_j): additive
+and pairwise terms of a functional ANOVA (Durrande, Ginsbourger and Roustant, 2012; Duvenaud, Nickisch and
 Rasmussen, 2011). A product over all parameters would call two configurations unlike as soon as one parameter
 differs much; here each pair of parameters that agrees says something.
 """
