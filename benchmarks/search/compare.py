@@ -161,9 +161,8 @@ def show(name: str, result: Mapping[str, Any]) -> None:
     total = result["overall"]
     low, high = total["interval_over_spaces"]
     marks = "/".join(f"{100 * one:.1f}" for one in total["of_optimum"])
-    print(
-        f"{name}: {total['score']:+.3f} [{low:+.3f}, {high:+.3f}] over spaces, worst {total['worst_space']:+.2f}"
-    )
+    print(f"{name}: {total['score']:+.3f} [{low:+.3f}, {high:+.3f}] over spaces", end=", ")
+    print(f"worst {total['worst_space']:+.2f}")
     print(f"    {marks}% of the optimum at {'/'.join(map(str, MARKS))}", end="; ")
     print(f"within 1% in {100 * total['within_1_percent']:.0f}% of runs")
     for space, row in result["spaces"].items():

@@ -81,8 +81,14 @@ class PairwiseProcess:
             fresh -= across @ self._solved[:size]
         fresh /= np.float32(np.sqrt(left))
         self._solved[size] = fresh
-        self.variance -= fresh * fresh
+        # A new array: `forget` goes back to the old one.
+        self.variance = self.variance - fresh * fresh
         self.rows.append(row)
+
+    def forget(self, size: int, variance: Floats) -> None:
+        """Go back to the first `size` rows; `variance` is what it was with them."""
+        self.rows = self.rows[:size]
+        self.variance = variance
 
     def mean(self, observed: Doubles) -> Floats:
         """The posterior mean of the pool for what was observed at the rows (rows, or cases × rows)."""
@@ -92,7 +98,7 @@ class PairwiseProcess:
         half = solve_triangular(self._factor[:size, :size], observed.T, lower=True, check_finite=False)
         return np.asarray(half.T, np.float32) @ self._solved[:size]
 
-    def expected(self, places: Sequence[int], observed: Doubles) -> Doubles:
+    def expected(self, places: Sequence[int] | NDArray[np.intp], observed: Doubles) -> Doubles:
         """The mean at some of the rows (by their place among them), given what was observed at the others."""
         size = len(self.rows)
         factor = self._factor[:size, :size]
