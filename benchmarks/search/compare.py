@@ -2,8 +2,9 @@
 
 Every search gets the same spaces, the same number of evaluations and as many seeds, and is scored as
 `kernelwright.search.Recorded.score` says: 0 is the exact expectation of random search without replacement, 1
-the optimum. Three kinds of names: optimisers of this project (`auto`, `annealing`, …); `auto:OPTION=VALUE,…`, the
-default with options changed, for ablations; and the peers, `kernel_tuner:STRATEGY` and `optuna:tpe`.
+the optimum. Three kinds of names: optimisers of this project (`auto`, `annealing`, …);
+`auto:OPTION=VALUE,…`, the default with options changed, for ablations; and the peers,
+`kernel_tuner:STRATEGY` and `optuna:tpe`.
 Kernel Tuner runs in an environment of its own, made by this script, in a fresh process for each run:
 several runs in one process with one search space pass on what earlier ones found through cached neighbours.
 
@@ -28,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import peers
 
+import peers
 from kernelwright import machine
 from kernelwright import settings
 from kernelwright.search import Failure
@@ -46,7 +47,9 @@ CLOSE = 1.01
 RESAMPLES = 10_000
 
 
-def ours(name: str, recorded: Recorded, seed: int, evaluations: int) -> tuple[list[float | Failure], list[float]]:
+def ours(
+    name: str, recorded: Recorded, seed: int, evaluations: int
+) -> tuple[list[float | Failure], list[float]]:
     """Outcomes of one run in order, and what each ask and tell took together, seconds."""
     name, _, words = name.partition(":")
     options = dict(one.split("=", 1) for one in words.split(",")) if words else {}
@@ -135,7 +138,9 @@ def summary(spaces: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     # Seeds anew within each space: how sure the mean is for these spaces, not for others.
     seeds = np.mean(
         [
-            np.array([one["score"] for one in runs])[rng.integers(0, len(runs), (RESAMPLES, len(runs)))].mean(1)
+            np.array([one["score"] for one in runs])[rng.integers(0, len(runs), (RESAMPLES, len(runs)))].mean(
+                1
+            )
             for runs in spaces.values()
         ],
         0,
@@ -156,10 +161,10 @@ def show(name: str, result: Mapping[str, Any]) -> None:
     total = result["overall"]
     low, high = total["interval_over_spaces"]
     marks = "/".join(f"{100 * one:.1f}" for one in total["of_optimum"])
-    print(
-        f"{name}: {total['score']:+.3f} [{low:+.3f}, {high:+.3f}] over spaces, worst {total['worst_space']:+.2f}; "
-        f"{marks}% of the optimum at {'/'.join(map(str, MARKS))}; within 1% in {100 * total['within_1_percent']:.0f}%"
-    )
+    print(f"{name}: {total['score']:+.3f} [{low:+.3f}, {high:+.3f}] over spaces", end=", ")
+    print(f"worst {total['worst_space']:+.2f}")
+    print(f"    {marks}% of the optimum at {'/'.join(map(str, MARKS))}", end="; ")
+    print(f"within 1% in {100 * total['within_1_percent']:.0f}% of runs")
     for space, row in result["spaces"].items():
         low, high = row["interval"]
         print(
@@ -170,8 +175,12 @@ def show(name: str, result: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("searches", nargs="+", help="auto, auto:beta=1, annealing, kernel_tuner:…, optuna:tpe")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "searches", nargs="+", help="auto, auto:beta=1, annealing, kernel_tuner:…, optuna:tpe"
+    )
     parser.add_argument("--seeds", type=int, default=20, help="runs a space")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--spaces", default="", help="only those whose name contains one of these, by comma")
@@ -184,7 +193,9 @@ def main() -> None:
     wanted = [one for one in arguments.spaces.split(",") if one]
     paths = [path for path in paths if not wanted or any(one in path.name for one in wanted)]
     if not paths:
-        parser.error(f"no recorded spaces in {settings.spaces_dir()}; set KERNELWRIGHT_SPACES to their folder")
+        parser.error(
+            f"no recorded spaces in {settings.spaces_dir()}; set KERNELWRIGHT_SPACES to their folder"
+        )
     results: dict[str, Any] = {}
     parts = joined(arguments.join)
     for name in arguments.searches:

@@ -1,7 +1,7 @@
 """Kernel Tuner on one recorded space, in its own environment: a JSON list of outcomes for each seed.
 
-Each run has a process of its own, forked before Kernel Tuner has seen the space. It is told which configurations
-are in the space, and gets failures as failures.
+Each run has a process of its own, forked before Kernel Tuner has seen the space. It is told which
+configurations are in the space, and gets failures as failures.
 
     python kernel_tuner_runs.py CACHE.json STRATEGY EVALUATIONS SEED...
 """

@@ -22,7 +22,9 @@ KERNEL_TUNER = "1.5.0"
 MOST_DRAWS = 10
 
 
-def run(name: str, recorded: Recorded, seeds: Collection[int], evaluations: int) -> list[list[float | Failure]]:
+def run(
+    name: str, recorded: Recorded, seeds: Collection[int], evaluations: int
+) -> list[list[float | Failure]]:
     """The outcomes of one run a seed: a configuration counts once, when it is first asked for."""
     peer, _, strategy = name.partition(":")
     if peer == "optuna":

@@ -100,7 +100,7 @@ def model(count: int = 60) -> tuple[PairwiseProcess, list[space.Configuration]]:
 def textbook(
     process: PairwiseProcess, rows: list[int], observed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance as in Rasmussen and Williams (2006), algorithm 2.1, term by term in double precision."""
+    """Mean and variance as in Rasmussen and Williams (2006), algorithm 2.1, in double precision."""
     points, encoding = process.pool, process.encoding
     near = [
         np.exp(-process.weights[j] * encoding.distances(j, points, points).astype(float))

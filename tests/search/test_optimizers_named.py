@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import random
 import statistics
 import sys
@@ -128,7 +129,7 @@ def test_annealing_takes_a_worse_one_while_it_is_hot_and_none_when_it_is_cold() 
         for _ in range(60):
             drive(optimizer, 1)
             course.append(optimizer.scores[optimizer._current or ""])
-        return sum(later > earlier for earlier, later in zip(course, course[1:], strict=False))
+        return sum(later > earlier for earlier, later in itertools.pairwise(course))
 
     assert rises(0.0) == 0
     assert rises(100.0) > 10

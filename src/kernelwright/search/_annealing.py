@@ -55,7 +55,7 @@ class Annealing(Local):
             return
         self._idle += 1
         if name not in self._batch_keys and self._accepts(name, score, self.scores[self._current]):
-            self._current, self._idle = name, 0
+            self._current = name
         elif self._idle >= self._patience:
             self._current, self._idle = self._best, 0
 

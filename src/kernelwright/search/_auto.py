@@ -88,10 +88,8 @@ class AutoSearch(PairwiseGP):
     def _learn(self, configuration: Configuration, scores: tuple[float, ...]) -> None:
         self._plain._best = self._best
         self._plain._learn(configuration, scores)
-        if self.modelled:
-            super()._learn(configuration, scores)
+        super()._learn(configuration, scores)
 
     def _learn_failure(self, configuration: Configuration, failure: Failure) -> None:
         self._plain._learn_failure(configuration, failure)
-        if self.modelled:
-            super()._learn_failure(configuration, failure)
+        super()._learn_failure(configuration, failure)

@@ -1,4 +1,4 @@
-"""What a model chooses among: the whole space where it can be listed, else a sample and what lies near the best."""
+"""What a model chooses among: the whole space where it can be listed, else a sample of it."""
 
 from __future__ import annotations
 

@@ -11,9 +11,10 @@ from kernelwright.search._encoding import Points
 def designed(encoding: Encoding, pool: Points, size: int, known: Points | None = None) -> list[int]:
     """Rows of `pool`: the most central one, then each time the one farthest from all before.
 
-    Central: the closest, in L1 on the parameters' scales, to the mean of the pool. Farthest: maximin distance (Johnson, Moore and Ylvisaker,
-    1990). `known` points are kept away from as well; with some, the central one is still first. Ties go to
-    the earliest row; fewer than `size` where the pool has no more different points.
+    Central: the closest, in L1 on the parameters' scales, to the mean of the pool. Farthest: maximin distance
+    (Johnson, Moore and Ylvisaker, 1990). `known` points are kept away from as well; with some, the central
+    one is still first. Ties go to the earliest row; fewer than `size` where the pool has no more different
+    points.
     """
     if pool.count == 0 or size < 1:
         return []

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ DIFFERENT = 0.5
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.intp]
+_Number = TypeVar("_Number", np.float32, np.intp)
 
 
 @dataclass
@@ -91,8 +93,9 @@ class Encoding:
         self._where: list[dict[tuple[type, Value], int] | None] = []
         for parameter in self._parameters:
             values = parameter.values() if (parameter.count or math.inf) <= MAX_TABLE else None
-            self._scales.append(None if values is None else _coordinates(parameter, values))
-            self.tables.append(None if values is None else self._table(values, self._scales[-1]))
+            scale = None if values is None else _coordinates(parameter, values)
+            self._scales.append(scale)
+            self.tables.append(None if values is None or scale is None else self._table(values, scale))
             self._where.append(
                 None if values is None else {(type(one), one): place for place, one in enumerate(values)}
             )
@@ -120,11 +123,12 @@ class Encoding:
         """How far apart the values of one parameter are: left × right."""
         table = self.tables[column]
         if table is not None:
-            return table[left.places[column]][:, right.places[column]]
+            near: Floats = table[left.places[column]][:, right.places[column]]
+            return near
         here, there = left.coordinates[column], right.coordinates[column]
         assert here is not None
         assert there is not None
-        far = np.abs(here[:, None, :] - there[None, :, :]).sum(2)
+        far: Floats = np.abs(here[:, None, :] - there[None, :, :]).sum(2)
         far += self._different * (far > 0)
         return far
 
@@ -147,10 +151,11 @@ class Encoding:
         return np.concatenate(columns, axis=1) if columns else np.zeros((points.count, 0), np.float32)
 
     def _table(self, values: Sequence[Value], where: Floats) -> Floats:
-        far = np.abs(where[:, None, :] - where[None, :, :]).sum(2)
+        far: Floats = np.abs(where[:, None, :] - where[None, :, :]).sum(2)
         absent = np.array([one is None for one in values])
         far[absent[:, None] != absent[None, :]] = 1
-        return (far + self._different * (1 - np.eye(len(values)))).astype(np.float32)
+        far += self._different * (1 - np.eye(len(values), dtype=np.float32))
+        return far
 
 
 def _coordinates(parameter: Parameter, values: Sequence[Value]) -> Floats:
@@ -168,7 +173,5 @@ def _coordinates(parameter: Parameter, values: Sequence[Value]) -> Floats:
     return np.array([parameter.encode(one) for one in values], np.float32).reshape(len(values), -1)
 
 
-def _joined(
-    left: NDArray[np.generic] | None, right: NDArray[np.generic] | None
-) -> NDArray[np.generic] | None:
+def _joined(left: NDArray[_Number] | None, right: NDArray[_Number] | None) -> NDArray[_Number] | None:
     return None if left is None or right is None else np.concatenate([left, right])

@@ -1,7 +1,7 @@
-"""A Gaussian process that sees parameters one by one and in pairs, kept ready for a whole pool of candidates.
+"""A Gaussian process that sees parameters one by one and in pairs, kept ready for a pool of candidates.
 
-The kernel is `a · mean(k_j) + (1 − a) · mean(k_j · k_l, j < l)` with k_j = exp(−w_j · distance_j): additive and
-pairwise terms of a functional ANOVA (Durrande, Ginsbourger and Roustant, 2012; Duvenaud, Nickisch and
+The kernel is `a · mean(k_j) + (1 − a) · mean(k_j · k_l, j < l)` with k_j = exp(−w_j · distance_j): additive
+and pairwise terms of a functional ANOVA (Durrande, Ginsbourger and Roustant, 2012; Duvenaud, Nickisch and
 Rasmussen, 2011). A product over all parameters would call two configurations unlike as soon as one parameter
 differs much; here each pair of parameters that agrees says something.
 """
@@ -32,8 +32,8 @@ _BLOCK = 1024
 class PairwiseProcess:
     """A Gaussian process of unit variance over a pool of candidates.
 
-    Conditioning on a row of the pool costs (rows so far) × (pool) operations, and so does the posterior of the
-    whole pool: of `L⁻¹ · K(rows, pool)`, with `L` the Cholesky factor over the rows, only the new row is
+    Conditioning on a row of the pool costs (rows so far) × (pool) operations, and so does the posterior of
+    the whole pool: of `L⁻¹ · K(rows, pool)`, with `L` the Cholesky factor over the rows, only the new row is
     worked out. What was observed there is given with each question, so a row may be conditioned on before its
     value is known.
 
@@ -81,8 +81,14 @@ class PairwiseProcess:
             fresh -= across @ self._solved[:size]
         fresh /= np.float32(np.sqrt(left))
         self._solved[size] = fresh
-        self.variance -= fresh * fresh
+        # A new array: `forget` goes back to the old one.
+        self.variance = self.variance - fresh * fresh
         self.rows.append(row)
+
+    def forget(self, size: int, variance: Floats) -> None:
+        """Go back to the first `size` rows; `variance` is what it was with them."""
+        self.rows = self.rows[:size]
+        self.variance = variance
 
     def mean(self, observed: Doubles) -> Floats:
         """The posterior mean of the pool for what was observed at the rows (rows, or cases × rows)."""
@@ -92,7 +98,7 @@ class PairwiseProcess:
         half = solve_triangular(self._factor[:size, :size], observed.T, lower=True, check_finite=False)
         return np.asarray(half.T, np.float32) @ self._solved[:size]
 
-    def expected(self, places: Sequence[int], observed: Doubles) -> Doubles:
+    def expected(self, places: Sequence[int] | NDArray[np.intp], observed: Doubles) -> Doubles:
         """The mean at some of the rows (by their place among them), given what was observed at the others."""
         size = len(self.rows)
         factor = self._factor[:size, :size]
@@ -189,9 +195,10 @@ class PairwiseProcess:
         alone, squares, near = (np.zeros(shape, np.float32) for _ in range(3))
         for column, table in enumerate(self._tables):
             if table is not None:
-                rows = table[left.places[column]]
+                rows, places = table[left.places[column]], right.places[column]
+                assert places is not None
                 # "clip" spares a copy that the default, "raise", makes; all places are inside.
-                np.take(rows, right.places[column], axis=1, out=near, mode="clip")  # type: ignore[arg-type]
+                np.take(rows, places, axis=1, out=near, mode="clip")
             else:
                 far = self.encoding.distances(column, left, right)
                 np.exp(-np.float32(self.weights[column]) * far, out=near)

@@ -59,24 +59,15 @@ class Moves:
         name = rng.choice(differ)
         return self.mend({**configuration, name: other[name]}, other, rng)
 
-    def cross(
-        self, left: Configuration, right: Configuration, rng: random.Random, share: float = 0.5
-    ) -> Configuration:
-        """Each parameter from `right` with probability `share`, else from `left`; mended towards `left`."""
-        child = {name: right[name] if rng.random() < share else value for name, value in left.items()}
+    def cross(self, left: Configuration, right: Configuration, rng: random.Random) -> Configuration:
+        """Each parameter from one or the other, as likely; mended towards `left`."""
+        child = {name: right[name] if rng.random() < 0.5 else value for name, value in left.items()}
         return self.mend(child, left, rng)
 
-    def mutate(
-        self,
-        configuration: Configuration,
-        rate: float,
-        rng: random.Random,
-        anchor: Configuration | None = None,
-    ) -> Configuration:
+    def mutate(self, configuration: Configuration, rate: float, rng: random.Random) -> Configuration:
         """Each parameter changed with probability `rate`: to a neighbouring value, one time in four to any.
 
-        A draw of any value is what knocks parameters out. Mended towards `anchor`, by default the
-        configuration itself.
+        A draw of any value is what knocks parameters out. Mended towards the configuration itself.
         """
         child = dict(configuration)
         for name in self.names:
@@ -84,7 +75,7 @@ class Moves:
                 parameter = self._space.parameters[name]
                 near = parameter.neighbours(child[name]) if rng.random() < 0.75 else ()
                 child[name] = rng.choice(near) if near else parameter.sample(rng)
-        return self.mend(child, configuration if anchor is None else anchor, rng)
+        return self.mend(child, configuration, rng)
 
     def mend(self, configuration: Configuration, anchor: Configuration, rng: random.Random) -> Configuration:
         """A valid configuration between an invalid one and a valid `anchor`.

@@ -37,12 +37,12 @@ class NSGA2(GeneticSearch):
         *,
         seed: int = 0,
         objectives: int = 2,
-        pool_size: int = 16,
+        pool_size: int = 10,
         mutate_rate: float | None = None,
         start: int = START,
         sample: int = SAMPLE,
         default: bool | None = None,
-        step_share: float = 0.3,
+        step_share: float = 0.5,
     ) -> None:
         super().__init__(
             space,

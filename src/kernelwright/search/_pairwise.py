@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from kernelwright.search._candidates import Candidates
 from kernelwright.search._encoding import Encoding
+from kernelwright.search._gp import Doubles
+from kernelwright.search._gp import PairwiseProcess
 from kernelwright.search._moves import Moves
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Proposal
-from kernelwright.search._gp import Doubles
-from kernelwright.search._gp import PairwiseProcess
 from kernelwright.search._start import Started
 from kernelwright.space import Configuration
 from kernelwright.space import key
@@ -22,6 +22,8 @@ from kernelwright.space import Space
 
 #: The model is made anew each time the results have grown by this factor.
 GROWTH = 1.25
+#: So many open proposals, the latest, are taken to have turned out as the model expects.
+MOST_OPEN = 64
 #: Neighbours of this many of the best are candidates where the space cannot be listed.
 LEADERS = 3
 #: Failures that say nothing about the configuration.
@@ -68,32 +70,45 @@ class PairwiseGP(Started):
         self._encoding = Encoding(space)
         self._candidates: Candidates | None = None
         self._model: PairwiseProcess | None = None
-        self._names: list[str] = []
+        self._told: list[str] = []
         self._due = max(start, 2)
         self._leader: str | None = None
+
+    @property
+    def modelled(self) -> bool:
+        """Whether proposals after the first batch come from the model."""
+        return True
 
     def _propose(self, rng: random.Random) -> Proposal | None:
         first = self._first()
         if first is not None:
             return first
         model = self._ready()
-        promise = self._promise(model, rng)
-        promise[model.rows] = np.inf
-        row = int(np.argmin(promise))
         assert self._candidates is not None
+        told, variance = len(model.rows), model.variance
+        rows = [row for row in map(self._candidates.row, self.pending.values()) if row is not None]
+        for row in rows[-MOST_OPEN:]:
+            model.condition(row)
+        promise = self._promise(model, rng)
+        model.forget(told, variance)
+        promise[model.rows + rows] = np.inf
+        row = int(np.argmin(promise))
         if promise[row] < np.inf:
             return Proposal(dict(self._candidates.configurations[row]), "model")
         drawn = self._draw_new(rng)
         return None if drawn is None else Proposal(drawn, "random")
 
     def _learn(self, configuration: Configuration, scores: tuple[float, ...]) -> None:
-        self._grow()
+        self._take_note(configuration)
 
     def _learn_failure(self, configuration: Configuration, failure: Failure) -> None:
-        self._grow()
+        self._take_note(configuration)
 
-    def _grow(self) -> None:
+    def _take_note(self, configuration: Configuration) -> None:
         """Look around the best, where it is new, and weigh the parameters again, where it is time."""
+        self._told.append(key(configuration))
+        if not self.modelled:
+            return
         model = self._ready()
         assert self._candidates is not None
         if not self._candidates.whole and self._best != self._leader:
@@ -102,7 +117,7 @@ class PairwiseGP(Started):
             for leader in leaders:
                 steps = self._moves.steps(self._seen[leader], random.Random(f"{self.seed}/{leader}"))
                 self._extend(model, list(steps))
-        told = len(self.vectors) + len(self.failures)
+        told = len(self._told)
         if told < self._due or not self.vectors:
             return
         self._due = math.ceil(told * GROWTH)
@@ -110,18 +125,18 @@ class PairwiseGP(Started):
         model.fit(self._observed(model, weights))
 
     def _ready(self) -> PairwiseProcess:
-        """The model, with all that was seen taken in."""
+        """The model, with all that was told taken in, in that order: what is open leaves no trace in it."""
         if self._candidates is None or self._model is None:
             self._candidates = Candidates(self.space, self._encoding, f"{self.seed}/pool")
             self._model = PairwiseProcess(self._encoding, self._candidates.points, additive=self._additive)
-        for name, configuration in list(self._seen.items())[len(self._names) :]:
+        for name in self._told[len(self._model.rows) :]:
+            configuration = self._seen[name]
             row = self._candidates.row(configuration)
             if row is None:
                 self._extend(self._model, [configuration])
                 row = self._candidates.row(configuration)
             assert row is not None
             self._model.condition(row)
-            self._names.append(name)
         return self._model
 
     def _extend(self, model: PairwiseProcess, configurations: list[Configuration]) -> None:
@@ -137,25 +152,23 @@ class PairwiseGP(Started):
 
     def _observed(self, model: PairwiseProcess, weights: tuple[float, ...]) -> Doubles:
         """What each row of the model is taken to have scored: mean zero, deviation one, low is good."""
-        told = [place for place, name in enumerate(self._names) if name in self.vectors]
-        values = np.zeros(len(self._names))
-        if not told:
+        values = np.zeros(len(model.rows))
+        scored = [place for place, name in enumerate(self._told) if name in self.vectors]
+        if not scored:
             return values
-        scores = np.array([self.vectors[self._names[place]] for place in told])
-        values[told] = np.sqrt(_ranked(scores, weights))
-        middle = float(np.median(values[told]))
-        open_ = []
-        for place, name in enumerate(self._names):
+        scores = np.array([self.vectors[self._told[place]] for place in scored])
+        values[scored] = np.sqrt(_ranked(scores, weights))
+        middle = float(np.median(values[scored]))
+        known = np.zeros(len(values), bool)
+        known[scored] = True
+        for place, name in enumerate(self._told):
             if name in self.failures and self.failures[name].kind not in BLAMELESS:
-                values[place] = middle
-            elif name not in self.vectors:
-                open_.append(place)
-        known = np.ones(len(values), bool)
-        known[open_] = False
+                values[place], known[place] = middle, True
         values[known] -= values[known].mean()
         spread = float(values[known].std())
         values[known] /= spread if spread > 1e-9 else 1.0
-        if open_:
+        if not known.all():
+            open_ = np.flatnonzero(~known)
             values[open_] = model.expected(open_, values)
         return values
 

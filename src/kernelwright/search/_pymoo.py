@@ -52,6 +52,7 @@ class PymooSearch(Optimizer):
         super().__init__(space, seed=seed, objectives=objectives)
         _needed()
         self._axes = Axes(space)
+        self._count = space.count()
         if algorithm is None:
             algorithm = "ga" if objectives == 1 else "nsga2"
         if isinstance(algorithm, str) and algorithm not in _ALGORITHMS:
@@ -66,7 +67,9 @@ class PymooSearch(Optimizer):
         self._generation = -1
 
     def _propose(self, rng: random.Random) -> Proposal | None:
-        for _ in range(_GENERATIONS if self._axes.axes else 0):
+        # Where most was seen, breeding brings next to nothing new, and slowly.
+        worthwhile = self._count is None or 2 * len(self._seen) < self._count
+        for _ in range(_GENERATIONS if self._axes.axes and worthwhile else 0):
             while self._waiting:
                 individual, configuration = self._waiting.pop(0)
                 name = key(configuration)
@@ -90,8 +93,9 @@ class PymooSearch(Optimizer):
             self._algorithm.tell(infills=Population.create(*(one for one, _ in self._done)))
             self._done = []
         self._generation += 1
+        bred = self._algorithm.ask()
         # None where it found nothing that is not a duplicate.
-        for individual in self._algorithm.ask() or ():
+        for individual in () if bred is None else bred:
             configuration, _ = self._axes.configuration(individual.X, rng)
             individual.X = dict(self._axes.places(configuration))
             self._waiting.append((individual, configuration))

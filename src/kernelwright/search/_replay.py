@@ -48,7 +48,7 @@ class Recorded:
         found = tuple(configuration.get(name) for name in self.space.parameters)
         if found not in self.outcomes:
             raise SpaceError(f"{dict(configuration)} is not among what was recorded of {self.name}")
-        return found  # type: ignore[return-value]
+        return found
 
     def outcome(self, configuration: Mapping[str, Value]) -> float | Failure:
         """The time in milliseconds, or why there is none."""

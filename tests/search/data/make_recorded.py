@@ -1,7 +1,7 @@
-"""Makes a small recorded space in the format of the big ones: `python tests/search/data/make_recorded.py FILE.json.gz`.
+"""Makes a small recorded space in the format of the big ones: `python make_recorded.py FILE.json.gz`.
 
-A made-up kernel with two tile sizes, a vector width, an unroll factor and two flags. Large tiles fail to compile
-or to run; the time has an optimum inside, an interaction between tiles and width, and a little noise.
+A made-up kernel with two tile sizes, a vector width, an unroll factor and two flags. Large tiles fail to
+compile or to run; the time has an optimum inside, an interaction between tiles and width, and a little noise.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def _time(record: dict[str, Any], rng: random.Random) -> float:
     cost = 1.0 + 0.25 * (x - 6) ** 2 + 0.2 * (y - 2) ** 2 + 0.3 * (x - 5 - width) ** 2
     cost *= 1.4 - 0.15 * min(record["unroll"], 2) + 0.1 * max(record["unroll"] - 2, 0)
     cost *= 0.8 if record["shared"] and record["layout"] != 1 else 1.0
-    return cost * (1.0, 1.3, 0.95)[record["layout"]] * rng.uniform(0.99, 1.01)
+    cost *= (1.0, 1.3, 0.95)[record["layout"]]
+    return float(cost * rng.uniform(0.99, 1.01))
 
 
 def write(path: Path, seed: int = 0) -> Path:
