@@ -59,6 +59,10 @@ def raise_error(config):
     raise ValueError(f"tile {config.get('tile', 7)} does not divide 64")
 
 
+#: What is left sleeps for so long, by which it is found; tests that run beside one another leave others.
+NAP = "61.25" + os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+
+
 def leave_thread(config):
     threading.Thread(target=time.sleep, args=(60.0,), daemon=True).start()
     return 1.0
@@ -66,7 +70,7 @@ def leave_thread(config):
 
 def leave_process(config):
     """A process that even leaves the group and session, and whose parent is gone."""
-    code = "import subprocess as s; s.Popen(['sleep', '61.25'], start_new_session=True)"
+    code = f"import subprocess as s; s.Popen(['sleep', '{NAP}'], start_new_session=True)"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
     return 1.0
 

@@ -52,7 +52,7 @@ def sleepers() -> list[str]:
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and b"61.25" in (entry / "cmdline").read_bytes():
+            if entry.name.isdigit() and misbehaving.NAP.encode() in (entry / "cmdline").read_bytes():
                 found.append(entry.name)
         except OSError:
             continue
