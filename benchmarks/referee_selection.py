@@ -12,7 +12,7 @@ Beside the selection of the referee: 1, 3 and 10 fixed repeats of everything, an
     python benchmarks/referee_selection.py [--runs 300] [--data FOLDER] [--choose] [--json FILE]
 
 FOLDER holds spaces in the format of the benchmark hub (DOI 10.5281/zenodo.15364124), `*.json.gz`; left out,
-it is what KERNELWRIGHT_TUNING_SPACES names, or `../shared/data/tuning_spaces` beside the project. `--choose`
+it is what KERNELWRIGHT_SPACES names, or `../shared/data/tuning_spaces` beside the project. `--choose`
 also chooses the plan on one half of the spaces and reports it on the other half, both ways round.
 """
 
@@ -22,7 +22,6 @@ import argparse
 import gzip
 import itertools
 import json
-import os
 import platform
 import statistics
 import time
@@ -38,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import kernelwright
+from kernelwright import settings
 from kernelwright.referee._selection import Selection
 from kernelwright.referee._selection import SelectionPlan
 
@@ -56,12 +56,6 @@ GRID: Mapping[str, Sequence[Any]] = {
 Times = NDArray[np.float64]
 #: Repeats of the drawn configurations, and what draws further ones: the pick, and the measurements it took.
 Method = Callable[[Times, np.random.Generator], tuple[int, int]]
-
-
-def data_folder() -> Path:
-    """Where recorded spaces are looked for."""
-    named = os.environ.get("KERNELWRIGHT_TUNING_SPACES")
-    return Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data" / "tuning_spaces"
 
 
 def load_spaces(folder: Path) -> dict[str, Times]:
@@ -208,7 +202,7 @@ def show(rows: Mapping[str, Any], order: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=300)
-    parser.add_argument("--data", type=Path, default=data_folder())
+    parser.add_argument("--data", type=Path, default=settings.spaces_dir())
     parser.add_argument("--choose", action="store_true")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()

@@ -9,7 +9,7 @@
 | KERNELWRIGHT_TIER | the highest ISA tier to use, as `kernelwright doctor` names them | the machine's |
 | KERNELWRIGHT_BUILD | `auto`: compile missing kernels at first use, and say so; `never` | `auto` |
 | KERNELWRIGHT_THREADS | threads of native kernels | torch's number |
-| KERNELWRIGHT_SPACES | recorded tuning spaces to search in | `../shared/data/tuning_spaces` beside the checkout |
+| KERNELWRIGHT_SPACES | recorded tuning spaces | `../shared/data/tuning_spaces` beside the checkout |
 | CXX | the C++ compiler | g++, then clang++ |
 """
 

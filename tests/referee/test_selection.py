@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kernelwright.referee._selection import Selection
 from kernelwright.referee._selection import SelectionPlan
 from kernelwright.referee._selection import Stage
+from kernelwright.settings import spaces_dir
 
 Measure = Callable[[int, int], float | None]
 
@@ -205,9 +206,9 @@ def test_bad_input_is_refused() -> None:
 def test_on_recorded_spaces_the_best_is_found_at_one_and_a_half_repeats() -> None:
     """A short version of benchmarks/referee_selection.py, whose table is in benchmarks/results."""
     module = benchmark()
-    spaces = module.load_spaces(module.data_folder())
+    spaces = module.load_spaces(spaces_dir())
     if not spaces:
-        pytest.skip(f"no recorded spaces in {module.data_folder()}; name it in KERNELWRIGHT_TUNING_SPACES")
+        pytest.skip(f"no recorded spaces in {spaces_dir()}; name it in KERNELWRIGHT_SPACES")
     methods = {name: module.METHODS[name] for name in ("1 repeat", "halving", "selection")}
     for order in module.ORDERS:
         rows = module.table(spaces, methods, 30, order)
