@@ -24,11 +24,6 @@ from kernelwright.space import Space
 GROWTH = 1.25
 #: So many open proposals, the latest, are taken to have turned out as the model expects.
 MOST_OPEN = 64
-#: So many results are there before the confidence bound begins to narrow, and it takes as many again to
-#: come 63% closer to its end.
-EXPLORE = 40
-#: Where the bound narrows to, in standard deviations.
-FINAL_BETA = 1.0
 #: Neighbours of this many of the best are candidates where the space cannot be listed.
 LEADERS = 3
 #: Failures that say nothing about the configuration.
@@ -40,8 +35,7 @@ class PairwiseGP(Started):
 
     Scores count by rank, so that a few very slow configurations do not hide what tells the fast ones apart:
     the square root of the rank, which spreads the best. What is asked next has the lowest confidence bound
-    (Cox and John, 1992) of all candidates: a wide one at first, so that no early find is trusted too much,
-    and one that narrows as results come. Candidates are the whole space where it can be listed and is not
+    (Cox and John, 1992) of all candidates. Candidates are the whole space where it can be listed and is not
     large, else a sample and the neighbours of the best. What is asked and not told yet counts as if it had
     turned out as the model expects. With several objectives, each proposal weighs them at random (ParEGO:
     Knowles, 2006).
@@ -53,7 +47,7 @@ class PairwiseGP(Started):
         start: size of the first batch.
         sample: how many valid configurations the batch is chosen from.
         default: whether it begins with the default configuration; None: where a parameter states one.
-        beta: how many standard deviations below the mean the confidence bound is at first.
+        beta: how many standard deviations below the mean the confidence bound is.
         additive: share of the kernel's additive part.
     """
 
@@ -154,9 +148,7 @@ class PairwiseGP(Started):
     def _promise(self, model: PairwiseProcess, rng: random.Random) -> NDArray[np.float32]:
         observed = self._observed(model, _weights(self.objectives, rng))
         deviation = np.sqrt(np.maximum(model.variance, 1e-9))
-        late = max(len(model.rows) - EXPLORE, 0)
-        beta = FINAL_BETA + (self._beta - FINAL_BETA) * math.exp(-late / EXPLORE)
-        return np.asarray(model.mean(observed) - np.float32(beta) * deviation, np.float32)
+        return np.asarray(model.mean(observed) - np.float32(self._beta) * deviation, np.float32)
 
     def _observed(self, model: PairwiseProcess, weights: tuple[float, ...]) -> Doubles:
         """What each row of the model is taken to have scored: mean zero, deviation one, low is good."""
