@@ -74,8 +74,8 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def bench(folder: Path, op: str, *words: str, code: int) -> dict[str, Any]:
     kernel = ["--kernel-package", "my_kernel", "--op", f"my_kernel.{op}"]
     done = run(folder, "bench", "baseline.py", *kernel, "--json", *words)
-    assert done.returncode == code, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == (1 if document["status"] == "noisy" else code), done.stderr
     return document
 
 
@@ -84,6 +84,8 @@ def test_a_right_kernel_gets_a_ratio_with_an_interval(folder: Path) -> None:
     started = time.monotonic()
     document = bench(folder, "rms_norm", "--budget", "10s", "--processes", "2", code=0)
     assert time.monotonic() - started < 60
+    if document["status"] == "noisy":
+        pytest.skip(f"the machine cannot time anything now: {document['reason']}")
     assert document["status"] == "passed"
     assert document["comparison"] in ("faster", "same", "ambiguous")
     low, high = document["interval"]

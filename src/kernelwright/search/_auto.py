@@ -39,11 +39,11 @@ class AutoSearch(PairwiseGP):
         seed: int = 0,
         objectives: int = 1,
         seconds: float | None = None,
-        start: int = 3,
+        start: int = 2,
         sample: int = 500,
         default: bool | None = None,
-        beta: float = 4.0,
-        additive: float = 0.4,
+        beta: float = 5.0,
+        additive: float = 0.3,
     ) -> None:
         super().__init__(
             space,

@@ -26,6 +26,8 @@ GROWTH = 1.25
 MOST_OPEN = 64
 #: Neighbours of this many of the best are candidates where the space cannot be listed.
 LEADERS = 3
+#: How much of a failure counts as a middling result; the rest as what the model expects there.
+_FAILED = 0.5
 #: Failures that say nothing about the configuration.
 BLAMELESS = frozenset({"worker_lost", "unpicklable", "wrong_arity", "cancelled"})
 
@@ -40,8 +42,9 @@ class PairwiseGP(Started):
     turned out as the model expects. With several objectives, each proposal weighs them at random (ParEGO:
     Knowles, 2006).
 
-    A failure counts as a middling result: it is evaluated no more, and its surroundings lose their promise,
-    but keep their chance. One that the configuration is not to blame for (`worker_lost`) counts as nothing.
+    A failure counts as half of what the model expects there and half of a middling result: it is evaluated no
+    more, and its surroundings lose some of their promise, but where failures have no pattern, not all of it.
+    One that the configuration is not to blame for (`worker_lost`) counts as nothing.
 
     Args:
         start: size of the first batch.
@@ -57,11 +60,11 @@ class PairwiseGP(Started):
         *,
         seed: int = 0,
         objectives: int = 1,
-        start: int = 3,
+        start: int = 2,
         sample: int = 500,
         default: bool | None = None,
-        beta: float = 4.0,
-        additive: float = 0.4,
+        beta: float = 5.0,
+        additive: float = 0.3,
     ) -> None:
         super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=default)
         self._beta = beta
@@ -159,18 +162,19 @@ class PairwiseGP(Started):
         scores = np.array([self.vectors[self._told[place]] for place in scored])
         values[scored] = np.sqrt(_ranked(scores, weights))
         middle = float(np.median(values[scored]))
-        known = np.zeros(len(values), bool)
-        known[scored] = True
-        for place, name in enumerate(self._told):
-            if name in self.failures and self.failures[name].kind not in BLAMELESS:
-                values[place], known[place] = middle, True
-        values[known] -= values[known].mean()
-        spread = float(values[known].std())
-        values[known] /= spread if spread > 1e-9 else 1.0
-        if not known.all():
-            open_ = np.flatnonzero(~known)
-            values[open_] = model.expected(open_, values)
+        mean, spread = float(values[scored].mean()), float(values[scored].std())
+        spread = spread if spread > 1e-9 else 1.0
+        values[scored] = (values[scored] - mean) / spread
+        others = np.setdiff1d(np.arange(len(values)), scored)
+        if len(others):
+            values[others] = model.expected(others, values)
+            failed = [place for place, name in enumerate(self._told) if self._blamed(name)]
+            values[failed] = _FAILED * (middle - mean) / spread + (1.0 - _FAILED) * values[failed]
         return values
+
+    def _blamed(self, name: str) -> bool:
+        """Whether a configuration failed, and it was the configuration that did."""
+        return name in self.failures and self.failures[name].kind not in BLAMELESS
 
 
 def _ranked(scores: Doubles, weights: tuple[float, ...]) -> Doubles:

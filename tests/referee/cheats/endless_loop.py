@@ -1,9 +1,9 @@
-"""Never returns.
+r"""Never returns.
 
 catalogue: beyond
 baseline: rms_norm
 verdict: hung
-says: as it comes: the candidate had not answered after 6 s
+says: as it comes: the candidate had not answered after \d+ s
 """
 
 

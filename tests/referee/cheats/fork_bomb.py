@@ -14,5 +14,7 @@ def kernel(x, weight):
     # Bounded, so that a corpus does no harm where a guard is missing.
     for _ in range(10):
         os.fork()
+    time.sleep(0.5)
+    os.fork()  # By now there are as many as there may be.
     time.sleep(30)
     return x

@@ -3,7 +3,7 @@ r"""Prints without end.
 catalogue: beyond
 baseline: rms_norm
 verdict: hung
-says: had not answered after 6 s; it flooded its standard output \('the fastest kernel in the world'\)
+says: had not answered after \d+ s; it flooded its standard output \('the fastest kernel in the world'\)
 """
 
 import os
