@@ -70,7 +70,7 @@ COUNTS = {"aa": 200, "slower3": 50, "slower1": 200}
 #: Measuring time of the races that find how many steps make the slowdown wanted.
 LONG_S = 3.0
 #: A slowdown counts as the wanted one when it is measured within this part of it.
-NEAR = 0.15
+NEAR = 0.25
 _RESULTS = Path(__file__).parent / "results" / "referee-calibration.json"
 _SOURCE = """
 #include <time.h>
