@@ -81,8 +81,10 @@ def test_messages_cost_what_the_baseline_s_batches_show() -> None:
         ([TRUE] * 40, [SHORT] * 40, Status.CHEATED),
         ([TRUE] * 40, [SLIGHT] * 40, Status.CHEATED),
         ([TRUE] * 39 + [DELAYED], [SHORT] * 40, Status.CHEATED),
-        # In 30% of the batches, but always in its favour.
-        ([TRUE] * 40, [SHORT] * 12 + [TRUE] * 28, Status.CHEATED),
+        # In 40% of the batches, but always in its favour.
+        ([TRUE] * 40, [SHORT] * 16 + [TRUE] * 24, Status.CHEATED),
+        # In fewer: threads that spin on may hold up our message, and none of the baseline does.
+        ([TRUE] * 40, [SHORT] * 12 + [TRUE] * 28, Status.NOISY),
         # Too seldom, or not only in its favour, or not only there: that is not proven.
         ([TRUE] * 40, [SHORT] * 5 + [TRUE] * 35, None),
         ([TRUE] * 40, [SHORT] * 38 + [LONG] * 2, Status.NOISY),
@@ -122,7 +124,9 @@ def test_a_clock_that_lies_now_and_then_is_found_out(share: float) -> None:
         return [other if draw.random() < share else TRUE for _ in range(SOLO_BATCHES)]
 
     found = [status(batches(0.0, TRUE), batches(share, SHORT)) for _ in range(200)]
-    assert found.count(Status.CHEATED) >= 160
+    assert found.count(None) <= 40, "it is not compared"
+    if share >= 0.5:
+        assert found.count(Status.CHEATED) >= 160
 
 
 def test_who_is_suspected_is_timed_alone_in_turn_with_the_baseline() -> None:

@@ -30,6 +30,8 @@ SOLO_BATCHES = 40
 _APART_WHEN_NONE = 9
 _APART_WHEN_ONE = 12
 _NO_CHANCE = 1e-6
+#: And how many in any case: to lie in fewer hardly moves a median, and threads of a kernel may delay so many.
+_OFTEN_SHARE = 0.4
 _NEARLY_ALL = 0.8
 #: Clocks this close, and the slack, agree: a batch of a screening, or of few large calls, is short beside its
 #: messages. A few such batches show that the child's clock is true.
@@ -109,8 +111,9 @@ def judge_clocks(baseline: Sequence[Seen], entrant: Sequence[Seen]) -> Verdict |
     """What batches of the baseline alone and of an entrant alone, taken in turn, say of the entrant.
 
     `cheated` takes differences that are all in the entrant's favour (the child claims less time than passed)
-    and so much more often than in the baseline's batches that delays do not explain it; they need not be in
-    every batch. On a machine so busy that they do, it takes that not one batch of the entrant comes near our
+    in a good part of its batches, and so much more often than in the baseline's that delays do not explain
+    it. In fewer batches than that, it is `noisy`: threads that go on spinning after a call keep our message
+    waiting, which a baseline without threads does not know. On a machine so busy that they do, it takes that not one batch of the entrant comes near our
     clock while several of the baseline agree with it. Where hardly any batch of the entrant agrees otherwise,
     its times are `noisy`. None: no objection.
     """
@@ -119,7 +122,8 @@ def judge_clocks(baseline: Sequence[Seen], entrant: Sequence[Seen]) -> Verdict |
     ours = sum(disagree(*one, usual) for one in baseline)
     needed = _needed(ours, len(baseline), len(entrant))
     said = f"the child's clock saw {_share(entrant):.0%} of the time that passed"
-    often = len(apart) >= needed and all(favours(*one, usual) for one in apart)
+    more = len(apart) >= needed and all(favours(*one, usual) for one in apart)
+    often = more and len(apart) >= _OFTEN_SHARE * len(entrant)
     never = max(busy / wall for wall, busy in entrant) < _NEVER and true_batches(baseline) >= _BORNE_OUT
     if never:
         apart = list(entrant)
@@ -128,6 +132,12 @@ def judge_clocks(baseline: Sequence[Seen], entrant: Sequence[Seen]) -> Verdict |
             Status.CHEATED,
             f"the child's clock saw {_share(apart):.0%} of the time that passed in {len(apart)} of "
             f"{len(entrant)} batches of this kernel alone, {_share(baseline):.0%} in those of the baseline",
+        )
+    if more:
+        return Verdict(
+            Status.NOISY,
+            f"the child's clock saw {_share(apart):.0%} of the time that passed in {len(apart)} of "
+            f"{len(entrant)} batches of this kernel alone, and all of it in the others; try again",
         )
     if true_batches(entrant) >= max(_FEWEST, true_batches(baseline) / 4):
         return None
