@@ -113,9 +113,9 @@ def judge_clocks(baseline: Sequence[Seen], entrant: Sequence[Seen]) -> Verdict |
     `cheated` takes differences that are all in the entrant's favour (the child claims less time than passed)
     in a good part of its batches, and so much more often than in the baseline's that delays do not explain
     it. In fewer batches than that, it is `noisy`: threads that go on spinning after a call keep our message
-    waiting, which a baseline without threads does not know. On a machine so busy that they do, it takes that not one batch of the entrant comes near our
-    clock while several of the baseline agree with it. Where hardly any batch of the entrant agrees otherwise,
-    its times are `noisy`. None: no objection.
+    waiting, which a baseline without threads does not know. On a machine so busy that they do, it takes that
+    not one batch of the entrant comes near our clock while several of the baseline agree with it. Where
+    hardly any batch of the entrant agrees otherwise, its times are `noisy`. None: no objection.
     """
     usual = overhead(baseline)
     apart = [one for one in entrant if disagree(*one, usual)]
