@@ -36,6 +36,7 @@ from kernelwright.tuning import RunRecord
 from kernelwright.tuning import tune
 from kernelwright.tuning import Unbuilt
 from kernelwright.tuning import WorkloadDecided
+from kernelwright.tuning._budget import Budget
 
 WORKLOADS = ["1x4096", "512x4096"]
 
@@ -418,3 +419,13 @@ def test_bad_input_names_what_is_near(asked: dict[str, object], says: str) -> No
     with pytest.raises((UnknownNameError, UsageError), match=says):
         tune(operator, pipeline=lambda _: StandIn(), **asked)  # type: ignore[arg-type]
     assert run_ids() == []
+
+
+def test_no_confirmation_begins_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Budget, "give_up_s", property(lambda budget: 0.0))
+    late = StandIn()
+    record = run(late)
+    assert late.counts["confirm"] == 0
+    said = [result.outcome for result in record.results]
+    assert all(result.winner is None for result in record.results)
+    assert any("no time was left to confirm #" in outcome for outcome in said), said

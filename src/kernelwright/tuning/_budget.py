@@ -34,6 +34,11 @@ class Budget:
         return 0.84 * self.total_s
 
     @property
+    def give_up_s(self) -> float:
+        """When no further confirmation begins, not even the first of a workload: one may take a while."""
+        return 1.1 * self.total_s
+
+    @property
     def screen_s(self) -> float:
         """Measuring time of one candidate on one workload."""
         return min(max(0.0025 * self.total_s, 0.05), 0.5)

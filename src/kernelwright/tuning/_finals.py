@@ -147,6 +147,9 @@ class Finals:
                 break
             if tried and self._log.elapsed_s > self._budget.confirm_until_s:
                 break
+            if self._log.elapsed_s > self._budget.give_up_s:
+                tried.append(f"no time was left to confirm #{one.number}")
+                break
             against_default = self._confirm(workload, one, "default")
             confirmed += against_default["contests"]
             tried.append(f"#{one.number} was not confirmed ({_summary(against_default)})")

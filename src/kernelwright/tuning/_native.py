@@ -38,6 +38,8 @@ from kernelwright.tuning._record import contest_dict
 PATIENCE = Patience(silent_s=3.0, total_s=60.0)
 #: `noisy` says nothing of the candidate: it is measured again, so often in all.
 _ATTEMPTS = 2
+#: A confirmation that was refused for noise is tried again where it took no longer than this, seconds.
+_AGAIN_S = 12.0
 #: How long to look for other work, and how much of it is worth saying.
 _LISTEN_S = 0.3
 _BUSY = 0.2
@@ -138,6 +140,7 @@ class NativePipeline:
     ) -> Verdict:
         """Full check and four contests, in a process of its own."""
         for _ in range(_ATTEMPTS):
+            began = time.monotonic()
             verdict = confirm(
                 self._plan.spec,
                 workload,
@@ -146,7 +149,7 @@ class NativePipeline:
                 describe=self._kernel.describe,
                 budget_s=budget_s,
             )
-            if verdict.status is not Status.NOISY:
+            if verdict.status is not Status.NOISY or time.monotonic() - began > _AGAIN_S:
                 break
         return verdict
 
