@@ -9,7 +9,11 @@ from kernelwright.search._nsga2 import NSGA2
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Optimizer
 from kernelwright.search._optimizer import Proposal
+from kernelwright.search._pairwise import ADDITIVE
+from kernelwright.search._pairwise import BETA
+from kernelwright.search._pairwise import FIRST
 from kernelwright.search._pairwise import PairwiseGP
+from kernelwright.search._start import SAMPLE
 from kernelwright.space import Configuration
 from kernelwright.space import Space
 
@@ -39,11 +43,11 @@ class AutoSearch(PairwiseGP):
         seed: int = 0,
         objectives: int = 1,
         seconds: float | None = None,
-        start: int = 2,
-        sample: int = 500,
+        start: int = FIRST,
+        sample: int = SAMPLE,
         default: bool | None = None,
-        beta: float = 5.0,
-        additive: float = 0.3,
+        beta: float = BETA,
+        additive: float = ADDITIVE,
     ) -> None:
         super().__init__(
             space,

@@ -15,11 +15,14 @@ from kernelwright.search._gp import PairwiseProcess
 from kernelwright.search._moves import Moves
 from kernelwright.search._optimizer import Failure
 from kernelwright.search._optimizer import Proposal
+from kernelwright.search._start import SAMPLE
 from kernelwright.search._start import Started
 from kernelwright.space import Configuration
 from kernelwright.space import key
 from kernelwright.space import Space
 
+#: Size of the first batch, width of the confidence bound, and share of the kernel's additive part.
+FIRST, BETA, ADDITIVE = 2, 5.0, 0.3
 #: The model is made anew each time the results have grown by this factor.
 GROWTH = 1.25
 #: So many open proposals, the latest, are taken to have turned out as the model expects.
@@ -60,11 +63,11 @@ class PairwiseGP(Started):
         *,
         seed: int = 0,
         objectives: int = 1,
-        start: int = 2,
-        sample: int = 500,
+        start: int = FIRST,
+        sample: int = SAMPLE,
         default: bool | None = None,
-        beta: float = 5.0,
-        additive: float = 0.3,
+        beta: float = BETA,
+        additive: float = ADDITIVE,
     ) -> None:
         super().__init__(space, seed=seed, objectives=objectives, start=start, sample=sample, default=default)
         self._beta = beta
