@@ -11,25 +11,35 @@ several runs in one process with one search space pass on what earlier ones foun
     python benchmarks/search/compare.py auto annealing kernel_tuner:genetic_algorithm optuna:tpe \\
         --seeds 20 --json benchmarks/results/DATE-MACHINE-search-peers.json
 
-`--failing 0.5` turns that share of the configurations into failures, another half for each seed.
+`--failing 0.5` turns that share of the configurations into failures, other ones for each seed. `--jobs` does
+several runs at a time, low seeds first, and `--max-time` begins none after so many seconds, so that what was
+cut short has about as many seeds on every space. The other searches are compared with the first (of what is
+joined, where there is any): the difference on each space, and over all.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import importlib.metadata
 import json
+import math
+import multiprocessing
 import platform
 import statistics
+import subprocess
 import time
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import kernelwright
 import peers
 from kernelwright import machine
 from kernelwright import settings
@@ -45,6 +55,57 @@ MARKS = (25, 50, 100, 200)
 #: A run is there when its best time is within this of the optimum.
 CLOSE = 1.01
 RESAMPLES = 10_000
+#: Seeds of one search of Kernel Tuner, which reads its space anew for each call.
+KERNEL_TUNER_SEEDS = 4
+
+
+@dataclass(frozen=True)
+class Job:
+    """Some seeds of one search on one space, begun before `until` (time.time()) or not at all."""
+
+    name: str
+    path: Path
+    seeds: range
+    evaluations: int
+    share: float
+    until: float
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a job: its runs, or why there are none."""
+
+    name: str
+    space: str
+    runs: list[dict[str, Any]]
+    error: str = ""
+
+
+@functools.cache
+def loaded(path: Path) -> Recorded:
+    """A recorded space, read once a process."""
+    return load_recorded(path)
+
+
+def work(job: Job) -> Done:
+    """Do one job. A peer that breaks costs its own runs only."""
+    if time.time() > job.until:
+        return Done(job.name, "", [])
+    recorded = loaded(job.path)
+    try:
+        found = runs(job.name, recorded, job.seeds, job.evaluations, job.share)
+    except subprocess.CalledProcessError as error:
+        return Done(job.name, recorded.name, [], f"seeds {list(job.seeds)}: {error.stderr[-2000:]}")
+    return Done(job.name, recorded.name, found)
+
+
+def every(jobs: list[Job], processes: int) -> Iterator[Done]:
+    """All jobs, several at a time."""
+    if processes == 1:
+        yield from map(work, jobs)
+        return
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(work, jobs, chunksize=1)
 
 
 def ours(
@@ -156,6 +217,33 @@ def summary(spaces: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     return {"overall": total, "spaces": rows}
 
 
+def behind(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """By how much the first search scores higher: on each space, and over all with 95% bootstrap intervals.
+
+    `interval` draws spaces anew, and seeds anew within each; `interval_over_spaces` only spaces.
+    """
+    rng = np.random.default_rng(0)
+    spaces = [space for space in first["runs"] if other["runs"].get(space)]
+    means, drawn = [], []
+    for space in spaces:
+        ours, theirs = (np.array([one["score"] for one in each["runs"][space]]) for each in (first, other))
+        means.append(ours.mean() - theirs.mean())
+        drawn.append(
+            ours[rng.integers(0, len(ours), (RESAMPLES, len(ours)))].mean(1)
+            - theirs[rng.integers(0, len(theirs), (RESAMPLES, len(theirs)))].mean(1)
+        )
+    chosen = rng.integers(0, len(spaces), (RESAMPLES, len(spaces)))
+    both = np.take_along_axis(np.array(drawn).T, chosen, 1).mean(1)
+    _, low, high = interval(means, rng)
+    return {
+        "difference": float(np.mean(means)),
+        "interval": np.quantile(both, (0.025, 0.975)).tolist(),
+        "interval_over_spaces": [low, high],
+        "ahead": int(np.sum(np.array(means) > 0)),
+        "spaces": dict(zip(spaces, map(float, means), strict=True)),
+    }
+
+
 def show(name: str, result: Mapping[str, Any]) -> None:
     """Print one search."""
     total = result["overall"]
@@ -187,6 +275,8 @@ def main() -> None:
     parser.add_argument("--evaluations", type=int, default=EVALUATIONS)
     parser.add_argument("--failing", type=float, default=0.0, help="share of configurations made to fail")
     parser.add_argument("--join", type=Path, nargs="*", default=[], help="results of other seeds to add to")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--max-time", type=float, default=math.inf, help="seconds after which none begins")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     paths = recorded_spaces()
@@ -196,22 +286,54 @@ def main() -> None:
         parser.error(
             f"no recorded spaces in {settings.spaces_dir()}; set KERNELWRIGHT_SPACES to their folder"
         )
+    names = list(dict.fromkeys(arguments.searches))
+    found = joined(arguments.join)
+    for name in names:
+        found.setdefault(name, {})
+    errors = []
+    jobs = planned(names, paths, arguments)
+    for done in every(jobs, arguments.jobs):
+        if done.error:
+            errors.append(f"{done.name} on {done.space}: {done.error}")
+        if done.runs:
+            found[done.name].setdefault(done.space, []).extend(done.runs)
     results: dict[str, Any] = {}
-    parts = joined(arguments.join)
-    for name in arguments.searches:
-        found: dict[str, list[dict[str, Any]]] = parts.get(name, {})
-        for path in paths:
-            recorded = load_recorded(path)
-            seeds = range(arguments.first, arguments.first + arguments.seeds)
-            found.setdefault(recorded.name, [])
-            found[recorded.name] += runs(name, recorded, seeds, arguments.evaluations, arguments.failing)
-            results[name] = {**summary(found), "runs": found}
-            if arguments.json:
-                write(arguments.json, arguments, results)
-        results[name] = {**summary(found), "runs": found}
-        show(name, results[name])
+    for name, parts in found.items():
+        ordered = {space: sorted(parts[space], key=lambda one: one["seed"]) for space in sorted(parts)}
+        if ordered:
+            results[name] = {**summary(ordered), "runs": ordered}
+            show(name, results[name])
+    first, *others = results
+    for name in others:
+        results[name]["behind_first"] = row = behind(results[first], results[name])
+        low, high = row["interval"]
+        print(
+            f"{first} − {name}: {row['difference']:+.3f} [{low:+.3f}, {high:+.3f}], "
+            f"ahead on {row['ahead']} of {len(row['spaces'])} spaces"
+        )
     if arguments.json:
         write(arguments.json, arguments, results)
+    if errors:
+        raise SystemExit("\n".join(errors))
+
+
+def planned(names: list[str], paths: list[Path], arguments: argparse.Namespace) -> list[Job]:
+    """The jobs, low seeds first."""
+    until = time.time() + arguments.max_time
+    first, last = arguments.first, arguments.first + arguments.seeds
+    jobs = []
+    for begin in range(first, last, KERNEL_TUNER_SEEDS):
+        several = range(begin, min(begin + KERNEL_TUNER_SEEDS, last))
+        for name in names:
+            parts = (
+                [several] if name.startswith("kernel_tuner:") else [range(one, one + 1) for one in several]
+            )
+            jobs += [
+                Job(name, path, part, arguments.evaluations, arguments.failing, until)
+                for part in parts
+                for path in paths
+            ]
+    return jobs
 
 
 def joined(files: Iterable[Path]) -> dict[str, dict[str, list[dict[str, Any]]]]:
@@ -233,7 +355,8 @@ def write(path: Path, arguments: argparse.Namespace, results: Mapping[str, Any])
         "machine": machine.fingerprint(),
         "versions": {
             "python": platform.python_version(),
-            **{name: importlib.metadata.version(name) for name in ("kernelwright", "numpy", "scipy")},
+            "kernelwright": kernelwright.__version__,
+            **{name: importlib.metadata.version(name) for name in ("numpy", "scipy")},
             **peers.versions(results),
         },
         "evaluations": arguments.evaluations,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import json
 import multiprocessing
 import time
@@ -100,25 +101,28 @@ def optunas(name: str, volume: Volume, seed: int) -> Iterator[Pair | Failure]:
             yield outcome
 
 
-def run(job: tuple[Path, str, int]) -> list[list[float]]:
-    """For each seed of one contestant on one space, the share of the hypervolume at each mark."""
-    path, name, seeds = job
-    volume = Volume(load_recorded(path))
-    shares = []
-    for seed in range(seeds):
-        kind, _, rest = name.partition(":")
-        outcomes = optunas(rest, volume, seed) if kind == "optuna" and rest else ours(name, volume, seed)
-        pairs: list[Pair] = []
-        marked = []
-        for count, outcome in enumerate(outcomes, 1):
-            if not isinstance(outcome, Failure):
-                pairs.append(outcome)
-            if count in MARKS:
-                marked.append(volume.share(pairs))
-            if count == MARKS[-1]:
-                break
-        shares.append(marked + [volume.share(pairs)] * (len(MARKS) - len(marked)))
-    return shares
+@functools.cache
+def loaded(path: Path) -> Volume:
+    """A recorded space, read once a process."""
+    return Volume(load_recorded(path))
+
+
+def run(job: tuple[Path, str, int]) -> list[float]:
+    """For one contestant on one space with one seed, the share of the hypervolume at each mark."""
+    path, name, seed = job
+    volume = loaded(path)
+    kind, _, rest = name.partition(":")
+    outcomes = optunas(rest, volume, seed) if kind == "optuna" and rest else ours(name, volume, seed)
+    pairs: list[Pair] = []
+    marked = []
+    for count, outcome in enumerate(outcomes, 1):
+        if not isinstance(outcome, Failure):
+            pairs.append(outcome)
+        if count in MARKS:
+            marked.append(volume.share(pairs))
+        if count == MARKS[-1]:
+            break
+    return marked + [volume.share(pairs)] * (len(MARKS) - len(marked))
 
 
 def interval(differences: np.ndarray) -> list[tuple[float, float, float]]:
@@ -142,16 +146,19 @@ def main() -> None:
         "contestants", nargs="*", default=["nsga2", "optuna:nsga2", "optuna:nsga2:16", "random"]
     )
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--spaces", default="", help="only those whose name contains one of these, by comma")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    paths = recorded_spaces()
+    wanted = [one for one in arguments.spaces.split(",") if one]
+    paths = [path for path in recorded_spaces() if not wanted or any(one in path.name for one in wanted)]
     results: dict[str, np.ndarray] = {}
     with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
         for name in arguments.contestants:
             start = time.perf_counter()
-            jobs = [(path, name, arguments.seeds) for path in paths]
-            results[name] = np.array(pool.map(run, jobs, chunksize=1))
+            jobs = [(path, name, seed) for path in paths for seed in range(arguments.seeds)]
+            marks = np.array(pool.map(run, jobs, chunksize=1))
+            results[name] = marks.reshape(len(paths), arguments.seeds, len(MARKS))
             shares = " ".join(f"{one:.3f}" for one in results[name].mean((0, 1)))
             print(f"{name:20s} @{'/'.join(map(str, MARKS))}: {shares} ({time.perf_counter() - start:.0f} s)")
             print("    by space @200: " + " ".join(f"{one:.2f}" for one in results[name][:, :, -1].mean(1)))

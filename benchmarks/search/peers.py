@@ -44,7 +44,12 @@ def versions(names: Collection[str]) -> dict[str, str]:
 
 @functools.cache
 def environment() -> Path:
-    """The Python of an environment that holds Kernel Tuner, made where it is missing."""
+    """A Python that has Kernel Tuner: this one, or that of an environment made for it."""
+    try:
+        if importlib.metadata.version("kernel_tuner") == KERNEL_TUNER:
+            return Path(sys.executable)
+    except importlib.metadata.PackageNotFoundError:
+        pass
     folder = settings.cache_dir() / "benchmarks" / f"kernel_tuner-{KERNEL_TUNER}"
     python = folder / "bin" / "python"
     ready = folder / "ready"
