@@ -12,8 +12,17 @@ ends, with what else the machine did, and those that are there already are not m
 it again as you like, in pieces.
 
 The kernel is rms_norm in bf16, 4096 wide. The slower one is built from the same source and takes some steps
-of a chain of multiplications first, each of which waits for the one before. How many make 3% is measured in a
-long race, and again by a plain loop that knows nothing of the referee; both are in the results.
+of a chain of multiplications first, each of which waits for the one before, between two fences, so that what
+they cost is proportional to their number. How many make 3% follows from a number that makes it about twice as
+slow, which long races measure well; what 3% comes out as in a long race, and in a plain loop that knows
+nothing of the referee, is in the results.
+
+On a machine with many cores, several of these can run side by side, each on cores of its own:
+
+    python benchmarks/referee_calibration.py --what slower3 --count 0 --json part0.json   # plants
+    for i in 1 2 3; do cp part0.json part$i.json; done
+    for i in 0 1 2 3; do taskset -c $((2*i)),$((2*i+1)) python … --count 50 --json part$i.json & done; wait
+    python benchmarks/referee_calibration.py --join part*.json --json all.json
 
 `--busy` keeps one core busy meanwhile. The limits: at most 10 of 200 identical kernels `faster` or `slower`,
 idle or busy, and idle at most 40 `ambiguous` or `noisy`; 3% found in at least 45 of 50 at each of 1, 32 and
@@ -68,9 +77,9 @@ ROWS = (1, 32, 512)
 SLOWER = {"slower3": 0.03, "slower1": 0.01}
 COUNTS = {"aa": 200, "slower3": 50, "slower1": 200}
 #: Measuring time of the races that find how many steps make the slowdown wanted.
-LONG_S = 3.0
-#: A slowdown counts as the wanted one when it is measured within this part of it.
-NEAR = 0.25
+LONG_S = 6.0
+#: The slowdown that a long race can measure well, and that the wanted one is reckoned from.
+GREAT = (0.5, 4.0)
 _RESULTS = Path(__file__).parent / "results" / "referee-calibration.json"
 _SOURCE = """
 #include <time.h>
@@ -80,22 +89,26 @@ _SOURCE = """
 #define KW_EXTRA_STEPS 0
 #endif
 
-// The chain begins when the call before has ended, in every variant, and where the input lies comes out of
-// it, so that the kernel begins when it has ended: otherwise the processor would take the steps meanwhile.
-KW_EXPORT int32_t kw_planted(const kw_call *call, const void *x, const void *weight, void *y) {
+static inline void kw_fence(void) {
 #if defined(__x86_64__)
   __asm__ volatile("lfence" ::: "memory");
 #elif defined(__aarch64__)
   __asm__ volatile("isb" ::: "memory");
 #endif
+}
+
+// The chain begins when the call before has ended, and the kernel when the chain has, in every variant:
+// otherwise the processor would take the steps beside other work.
+KW_EXPORT int32_t kw_planted(const kw_call *call, const void *x, const void *weight, void *y) {
+  kw_fence();
 #if KW_EXTRA_STEPS
   float value = 1.0f;
   for (long step = 0; step < KW_EXTRA_STEPS; ++step) {
     value = value * 1.0000001f;
     __asm__ volatile("" : "+x"(value));
   }
-  x = (const char *)x + (long)(value * 1e-30f);
 #endif
+  kw_fence();
   return kw_rms_norm(call, x, weight, y);
 }
 
@@ -188,8 +201,9 @@ class Planted:
 class Native:
     """Comparisons by the native judge: of the kernel without extra steps and one with them."""
 
-    def __init__(self, planted: Planted, how: str, mode: Mode, budget_s: float) -> None:
+    def __init__(self, planted: Planted, how: str, mode: Mode, budget_s: float, processes: int) -> None:
         self._planted = planted
+        self._processes = processes
         self._how = how
         self._mode = mode
         self._budget_s = budget_s
@@ -208,6 +222,7 @@ class Native:
                 budget_s=budget,
                 modes=[self._mode],
                 regimes=[Regime.PREALLOCATED],
+                processes=self._processes,
             )
             return record(verdict.contests[0] if verdict.contests else verdict)
         self._judge = self._judge or NativeJudge()
@@ -291,41 +306,36 @@ def record(found: Contest | Verdict) -> dict[str, Any]:
         "pairs": found.blocks,
         "baseline_ns": found.baseline_time.median_ns,
         "relative_sd": found.baseline_time.relative_sd,
+        "ratios": found.conditions.get("ratios"),
     }
 
 
 def find_steps(judge: Native | Contract, rows: int, wanted: float) -> dict[str, Any]:
-    """How many steps make the kernel slower by `wanted`, as a long comparison measures it.
+    """How many steps make the kernel slower by `wanted`: in proportion to what many of them cost.
 
-    What a step costs depends on the mode and the number of threads; so the number is found between one that
-    is too slow and one that is not slow enough.
+    What a step costs in comparison with a call depends on the mode and the number of threads, so it is asked
+    of the judge; the steps found are raced, too, and the result says what they came out as.
     """
-    steps = judge.first_guess(rows)
-    below, above = (0, 0.0), (0, 0.0)
+    many = judge.first_guess(rows)
     tries: list[dict[str, Any]] = []
-    for attempt in range(10):
-        found = judge.compare(rows, steps, seed=90_000 + attempt, budget_s=LONG_S)
-        if found.get("ratio") is None:
-            tries.append({"steps": steps, **found})
-            continue
-        slowdown = 1.0 / found["ratio"] - 1.0
-        tries.append({"steps": steps, "slowdown": slowdown, "interval": found["interval"]})
-        if abs(slowdown - wanted) <= NEAR * wanted:
-            return {"wanted": wanted, **tries[-1], **judge.describe_slowdown(rows, steps), "tries": tries}
-        if slowdown < wanted:
-            below = (steps, max(slowdown, 0.0))
-        else:
-            above = (steps, slowdown)
-        if not above[0]:
-            steps *= 4
-        else:
-            share = (wanted - below[1]) / (above[1] - below[1])
-            between = round(below[0] + share * (above[0] - below[0]))
-            steps = min(max(between, below[0] + 1), max(above[0] - 1, 1))
-    raise SystemExit(
-        f"no number of steps made {rows} rows slower by {wanted:.0%} within {NEAR:.0%} of it; the machine is "
-        f"too noisy to plant it: {json.dumps(tries)}"
-    )
+    for _ in range(10):
+        slowdown = _slowdown(judge, rows, many, tries)
+        if slowdown is not None and GREAT[0] <= slowdown <= GREAT[1]:
+            steps = max(1, round(many * wanted / slowdown))
+            found = _slowdown(judge, rows, steps, tries)
+            planted = {"wanted": wanted, "steps": steps, "slowdown": found, "many": many, "great": slowdown}
+            return {**planted, **judge.describe_slowdown(rows, steps), "tries": tries}
+        if slowdown is not None:
+            aim = math.sqrt(GREAT[0] * GREAT[1])
+            many = round(many * min(max(aim / max(slowdown, 0.05), 0.1), 10.0))
+    raise SystemExit(f"no number of steps slowed {rows} rows by {GREAT}; too noisy: {json.dumps(tries)}")
+
+
+def _slowdown(judge: Native | Contract, rows: int, steps: int, tries: list[dict[str, Any]]) -> float | None:
+    found = judge.compare(rows, steps, seed=90_000 + len(tries), budget_s=LONG_S)
+    slowdown = 1.0 / found["ratio"] - 1.0 if found.get("ratio") is not None else None
+    tries.append({"steps": steps, "slowdown": slowdown, "interval": found.get("interval")})
+    return slowdown
 
 
 @contextlib.contextmanager
@@ -380,7 +390,7 @@ def run(asked: argparse.Namespace) -> None:
         if asked.judge == "contract":
             judge = Contract(folder, asked.mode, asked.budget)
         else:
-            judge = Native(Planted(folder), asked.judge, asked.mode, asked.budget)
+            judge = Native(Planted(folder), asked.judge, asked.mode, asked.budget, asked.processes)
         try:
             steps = {rows: _steps(judge, results, path, asked, rows) for rows in asked.rows}
             with busy_core(asked.busy):
@@ -409,7 +419,8 @@ def _steps(
         results["planted"][key] = find_steps(judge, rows, SLOWER[asked.what])
         write_atomic(path, json.dumps(results, indent=1) + "\n")
     found = results["planted"][key]
-    print(f"{key} rows: {found['steps']} steps are {found['slowdown']:.2%} slower", flush=True)
+    seen = "unknown" if found["slowdown"] is None else f"{found['slowdown']:.2%}"
+    print(f"{key} rows: {found['steps']} steps; a long race finds {seen}", flush=True)
     return int(found["steps"])
 
 
@@ -439,6 +450,21 @@ def _interval(interval: list[float]) -> str:
     return f"[{interval[0]:.4f}, {interval[1]:.4f}]"
 
 
+def join(parts: list[Path], path: Path) -> None:
+    """The comparisons of several files, made on one machine, in one."""
+    results = load_results(path)
+    for part in parts:
+        found = load_results(part)
+        for group, done in found["comparisons"].items():
+            results["comparisons"].setdefault(group, []).extend(done)
+        for key, planted in found["planted"].items():
+            known = results["planted"].setdefault(key, planted)
+            if known != planted:
+                raise SystemExit(f"{part} planted {key!r} otherwise; plant once, then copy that file")
+    write_atomic(path, json.dumps(results, indent=1) + "\n")
+    show(results)
+
+
 def show(results: Mapping[str, Any]) -> None:
     """Counts by group, and whether they keep the limits so far."""
     for group, done in results["comparisons"].items():
@@ -446,6 +472,10 @@ def show(results: Mapping[str, Any]) -> None:
         print(f"\n{group}: {len(done)} comparisons: {dict(counts.most_common())}")
         for text, held in _limits(group, done):
             print(f"  {'kept' if held else 'BROKEN'}: {text}")
+        if " slower" in group:
+            for rows in sorted({one["rows"] for one in done}):
+                own = [1 / one["ratio"] - 1 for one in done if one["rows"] == rows and one.get("ratio")]
+                print(f"  {rows} rows: all comparisons together are {statistics.median(own):.2%} slower")
         for name in ("steal", "busy"):
             known = [one[name] for one in done if one.get(name) is not None]
             if known:
@@ -481,13 +511,17 @@ def main() -> None:
     parser.add_argument("--judge", choices=["confirm", "race", "contract"], default="confirm")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.COLD)
     parser.add_argument("--budget", type=float, default=1.0, help="measuring seconds of a comparison")
+    parser.add_argument("--processes", type=int, default=8, help="pairs of processes of a confirmation")
     parser.add_argument("--busy", action="store_true", help="keep one core busy meanwhile")
     parser.add_argument("--json", type=Path, default=_RESULTS)
     parser.add_argument("--summary", action="store_true", help="only show what is in the file of results")
+    parser.add_argument("--join", type=Path, nargs="+", help="put these files of results into that of --json")
     asked = parser.parse_args()
     asked.count = COUNTS[asked.what] if asked.count is None else asked.count
     if asked.summary:
         show(load_results(asked.json))
+    elif asked.join:
+        join(asked.join, asked.json)
     else:
         run(asked)
 

@@ -116,11 +116,19 @@ def conclude(
             conditions={
                 **attempts[-1].facts[entrant.name],
                 "process_pairs": len(attempts),
+                "ratios": [_ratio(ran, entrant) for ran in attempts],
                 "roofline": floor_facts,
                 "baseline_against_itself": noise,
             },
         )
     return contests, verdicts
+
+
+def _ratio(ran: Ran, entrant: NativeEntrant) -> float | None:
+    """The median ratio of one pair of processes."""
+    ratios = ran.columns[""] / ran.columns[entrant.name]
+    known = ratios[np.isfinite(ratios)]
+    return round(float(np.median(known)), 5) if known.size else None
 
 
 def _floor(data: RaceData, rules: Rules) -> tuple[Floor, Mapping[str, Any]]:
