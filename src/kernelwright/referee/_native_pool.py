@@ -130,7 +130,9 @@ class Pool:
         if self._template is None or self._template.outcome is not None:
             libraries = [library for library in (libgomp(), str(driver_library())) if library]
             environment = {**child_environment(), "KERNELWRIGHT_PRELOAD": os.pathsep.join(libraries)}
-            self._template = Template([NATIVE / "preload.py"], env=environment, site=False)
+            self._template = Template(
+                [NATIVE / "preload.py"], env=environment, site=False, scripts=[NATIVE / "child.py"]
+            )
 
     def _launch(
         self, arguments: Sequence[str], limits: Limits, descriptors: Sequence[int], scratch: str
