@@ -1,8 +1,8 @@
 """The template: imports modules once, then forks a supervisor and a target for each request.
 
-Run as `python -I _forkserver.py SOCKET MODULE... -- SCRIPT...`, with `-S` before it where no site-packages are
-wanted. A module's name that ends in `.py` is the path of a script, which becomes a module of the file's name.
-The scripts after the dashes are compiled, for children that will run them.
+Run as `python -I _forkserver.py SOCKET MODULE... -- SCRIPT...`, with `-S` before it where no site-packages
+are wanted. A module's name that ends in `.py` is the path of a script, which becomes a module of the file's
+name. The scripts after the dashes are compiled, for children that will run them.
 
 A request is four bytes of length, big end first, which carry the descriptors (report, lifeline, standard
 output, standard error, then those for the target), and that many bytes of JSON: `argv` (the script and its
@@ -11,7 +11,7 @@ arguments), `words` as for `_supervisor.py`, `cwd`, `env`, and `numbers`, which 
 The template stays single-threaded: a fork has only the thread that forked, so what others held stays held.
 """
 
-# ruff: noqa: PTH120, PTH123, SIM105 - as in the supervisor
+# ruff: noqa: PTH120, PTH123 - as in the supervisor
 from __future__ import annotations
 
 import fcntl

@@ -1,6 +1,6 @@
 """The file system that a sandbox shows: all of ours, to read only, but for what is hidden or its own."""
 
-# ruff: noqa: PTH103, PTH108, PTH110, PTH112, PTH120, PTH123 - pathlib would lengthen every start
+# ruff: noqa: PTH103, PTH108, PTH110, PTH112, PTH115, PTH120, PTH123 - pathlib would lengthen every start
 from __future__ import annotations
 
 import os

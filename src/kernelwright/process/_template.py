@@ -39,8 +39,8 @@ class Template:
     environment in which they are imported, by default those of our variables that loaders and mathematical
     libraries look at: an import may read the environment, and what it read stays in all children.
     `scripts` are compiled, which every child that runs one would have to do otherwise (it does if the script
-    has been changed since). Without `site` there are no site-packages. It starts at once and is not waited for: children that are
-    asked for early start when it is ready. With it end all its children.
+    has been changed since). Without `site` there are no site-packages. It starts at once and is not waited
+    for: children that are asked for early start when it is ready. With it end all its children.
 
     Example:
         with Template(["torch"]) as template:
