@@ -5,7 +5,8 @@
 A search keeps one judge, and judges one entrant after the other against one baseline: each gets a process
 of its own, whose start, loading, filling of buffers and end are the fixed cost, with all that is concluded
 from the times. Timed work is what grows with the number of blocks: clocked batches of both, making their sets
-ready, waiting until nothing runs, looks at outputs. Each is printed, and the load: it wants an idle machine.
+ready, waiting until nothing runs, looks at outputs. What is done within a block for the next entrant (`ahead`)
+is fixed cost all the same. Each is printed, and the load: it wants an idle machine.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from kernelwright.referee import NativeJudge
 from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._course import Course
 from kernelwright.referee._native_witness import Witness
+from kernelwright.referee._native_pool import Pool
 from kernelwright.referee._race_data import RaceData
 
 _LIMIT_MS = 30.0
@@ -82,6 +84,7 @@ def main() -> None:
                 spent(MeasuringChild, "start", parts, lambda *_: "start"),
                 spent(MeasuringChild, "stop", parts, lambda *_: "stop"),
                 spent(Course, "block", parts, lambda *_: "blocks"),
+                spent(Pool, "get_ready", parts, lambda *_: "ahead"),
             ):
                 began = time.perf_counter()
                 result = judge.race(
@@ -97,7 +100,7 @@ def main() -> None:
                 whole = time.perf_counter() - began
             contest = result.contests.get(entrant.name)
             blocks = contest.conditions["rounds"] if contest is not None else 1
-            fixed = whole - parts["blocks"]
+            fixed = whole - parts["blocks"] + parts["ahead"]
             rows.append({**parts, "whole": whole, "fixed": fixed, "number": blocks})
     later = rows[1:]  # the first one starts the template, draws the data and opens the baseline
     names = sorted({name for row in later for name in row})
@@ -115,7 +118,7 @@ def main() -> None:
         "load",
         "open",
         "stop",
-        "deciding",
+        "ahead",
     ):
         print(f"  {name:10s} {median.get(name, 0.0):8.2f} ms")
     print(f"  {median['number'] / 1e3:.0f} blocks")

@@ -1,7 +1,8 @@
 """The template: imports modules once, then forks a supervisor and a target for each request.
 
-Run as `python -I _forkserver.py SOCKET MODULE...`, with `-S` before it where no site-packages are wanted. A
-name that ends in `.py` is the path of a script, which becomes a module of the file's name.
+Run as `python -I _forkserver.py SOCKET MODULE... -- SCRIPT...`, with `-S` before it where no site-packages
+are wanted. A module's name that ends in `.py` is the path of a script, which becomes a module of the file's
+name. The scripts after the dashes are compiled, for children that will run them.
 
 A request is four bytes of length, big end first, which carry the descriptors (report, lifeline, standard
 output, standard error, then those for the target), and that many bytes of JSON: `argv` (the script and its
@@ -40,6 +41,7 @@ else:
 
     del sys.path[0]
 
+compiled: dict[str, tuple[bytes, types.CodeType]] = {}
 _HANDLES = 250  # the kernel lets 253 descriptors travel with one message
 
 
@@ -53,6 +55,24 @@ def preload(name: str) -> None:
     sys.modules[module.__name__] = module
     with open(name, "rb") as stream:
         exec(compile(stream.read(), name, "exec"), module.__dict__)
+
+
+def compile_ahead(path: str) -> None:
+    """Compile a script that children will run; one that cannot be read or compiled is left to them."""
+    try:
+        with open(path, "rb") as stream:
+            source = stream.read()
+        compiled[path] = source, compile(source, path, "exec")
+    except (OSError, SyntaxError, ValueError):
+        pass
+
+
+def code_of(path: str) -> types.CodeType:
+    """The code of a script as it is now: compiled here unless it is what was compiled ahead."""
+    with open(path, "rb") as stream:
+        source = stream.read()
+    known, code = compiled.get(path, (None, None))
+    return code if code is not None and known == source else compile(source, path, "exec")
 
 
 def receive(link: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
@@ -117,9 +137,7 @@ def run(argv: list[str]) -> NoReturn:
     sys.modules["kernelwright_channel"] = _channel
     code = 0
     try:
-        with open(argv[0], "rb") as stream:
-            program = compile(stream.read(), argv[0], "exec")
-        exec(program, module.__dict__)
+        exec(code_of(argv[0]), module.__dict__)
     except SystemExit as error:
         code = exit_code(error)
     except BaseException as error:  # noqa: BLE001 - whatever it is, a script that raises it ends with it
@@ -160,8 +178,11 @@ def main() -> None:
     """Preload, then answer requests until the socket is closed."""
     link = socket.socket(fileno=int(sys.argv[1]))
     link.set_inheritable(False)
-    for name in sys.argv[2:]:
+    split = sys.argv.index("--")
+    for name in sys.argv[2:split]:
         preload(name)
+    for path in sys.argv[split + 1 :]:
+        compile_ahead(path)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel collects what has ended
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,12 +1,14 @@
 """The file system that a sandbox shows: all of ours, to read only, but for what is hidden or its own."""
 
-# ruff: noqa: PTH103, PTH108, PTH110, PTH112, PTH120, PTH123 - pathlib would lengthen every start
+# ruff: noqa: PTH103, PTH108, PTH110, PTH112, PTH115, PTH120, PTH123 - pathlib would lengthen every start
 from __future__ import annotations
 
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kernelwright.process import _kernel
     from kernelwright.process._confine import Confinement
 else:
@@ -39,7 +41,7 @@ def build(box: Confinement) -> None:
         return
     # What lies below a folder that is about to be covered is taken hold of first.
     covered = (SHARED, SERVICES, *box.hidden)
-    needed = [box.scratch, *(path for path in box.readable if any(below(path, it) for it in covered))]
+    needed = [box.scratch, *(path for path in dict.fromkeys(box.readable) if below_any(path, covered))]
     held = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in dict.fromkeys(needed)}
     shared = box.attempt(f"a {SHARED} of its own", lambda: cover_shared(box.memory_bytes), "mount_namespace")
     for path in (*box.hidden, *box.sockets):
@@ -61,7 +63,26 @@ def build(box: Confinement) -> None:
 
 def below(path: str, folder: str) -> bool:
     """Whether a path is in a folder, links followed."""
-    return os.path.realpath(path).startswith(folder + "/")
+    return below_any(path, (folder,))
+
+
+def below_any(path: str, folders: Sequence[str]) -> bool:
+    """Whether a path is in one of these folders, links followed."""
+    return resolve(path).startswith(tuple(f"{folder}/" for folder in folders))
+
+
+def resolve(path: str) -> str:
+    """The path without links, asked of the kernel where it can say so: one look instead of one a folder."""
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return os.path.realpath(path)
+    try:
+        return os.readlink(f"/proc/self/fd/{handle}")
+    except OSError:
+        return os.path.realpath(path)
+    finally:
+        os.close(handle)
 
 
 def sockets() -> list[str]:

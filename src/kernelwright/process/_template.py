@@ -38,8 +38,9 @@ class Template:
     file's name. They must not start threads that they need later: a fork does not have them. `env` is the
     environment in which they are imported, by default those of our variables that loaders and mathematical
     libraries look at: an import may read the environment, and what it read stays in all children.
-    Without `site` there are no site-packages. It starts at once and is not waited for: children that are
-    asked for early start when it is ready. With it end all its children.
+    `scripts` are compiled, which every child that runs one would have to do otherwise (it does if the script
+    has been changed since). Without `site` there are no site-packages. It starts at once and is not waited
+    for: children that are asked for early start when it is ready. With it end all its children.
 
     Example:
         with Template(["torch"]) as template:
@@ -55,6 +56,7 @@ class Template:
         limits: Limits | None = None,
         env: Mapping[str, str] | None = None,
         site: bool = True,
+        scripts: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
         if env is None:
             env = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
@@ -67,6 +69,8 @@ class Template:
             str(_FORKSERVER),
             str(theirs.fileno()),
             *(os.fspath(name) for name in preload),
+            "--",
+            *(os.path.abspath(script) for script in scripts),  # noqa: PTH100 - as children will be told
         ]
         try:
             self._work = Supervised(

@@ -84,6 +84,7 @@ def driver_library() -> Path:
     return build.build(build.BuildRequest(section, file.root, {})).library
 
 
+@cache
 def libgomp() -> str:
     """The OpenMP runtime that torch brings, or empty where it uses the system's."""
     found = sorted(Path(torch.__file__).parent.joinpath("lib").glob("libgomp*.so*"))
@@ -106,7 +107,7 @@ class MeasuringChild:
         self._scratch: str | None = None
         self._loaded: dict[tuple[Path, str], int] = {}
         self._code: CodeSeal | None = None
-        self._filling = False
+        self._greeted = self._filling = False
         self.guards: Mapping[str, str] = {}
 
     @property
@@ -175,9 +176,19 @@ class MeasuringChild:
 
     def start(self) -> None:
         """Have the child running and ready. Raises RefereeError when it cannot serve."""
-        if self._child is not None and self._code is not None:
-            if self._filling:
-                self._filled()
+        self.greet()
+        assert self._child is not None
+        if self._code is None:
+            # Before any kernel comes, and beside the filling of buffer sets, if that goes on.
+            names = (driver_library().name, "libc.so", "libgomp", "[vdso]")
+            self._code = CodeSeal(self._child.pid or 0, names)
+            self.guards = {**self._child.guards, "code": self._code.missing}
+        if self._filling:
+            self._filled()
+
+    def greet(self) -> None:
+        """Have the child running, whatever else it was told to do since. Raises RefereeError."""
+        if self._child is not None and self._greeted:
             return
         self.launch()
         assert self._child is not None
@@ -186,8 +197,11 @@ class MeasuringChild:
         if hello["sizes"] != expected:
             self.stop()
             raise RefereeError(f"the native driver's layout {hello['sizes']} is not {expected}; rebuild it")
-        self._code = CodeSeal(self._child.pid or 0, (driver_library().name, "libc.so", "libgomp", "[vdso]"))
-        self.guards = {**self._child.guards, "code": self._code.missing}
+        self._greeted = True
+
+    def rest(self) -> None:
+        """Have the child running and at rest: it starts no more, and fills no buffer sets."""
+        self.greet()
         if self._filling:
             self._filled()
 
@@ -223,7 +237,7 @@ class MeasuringChild:
         if self._scratch is not None:
             remove_tree(Path(self._scratch))
         self._child = self._board = self._scratch = self._code = None
-        self._filling = False
+        self._greeted = self._filling = False
         self._loaded.clear()
 
     def tampered(self) -> str | None:

@@ -51,18 +51,20 @@ class Pool:
     def get_ready(self, lane: Lane | None = None) -> None:
         """Let the next child start while nothing is timed; nobody waits for it.
 
-        It fills buffer sets for the race of `lane`, somewhat more of them than that has.
+        It fills buffer sets for the race of `lane`, somewhat more of them than that has if there may be more.
         """
         if self._spare is None:
             self._spare = self.child()
             self._spare.launch()
         if lane is not None and lane.mirror is not None:
-            self._spare.get_ready(lane.mirror.plan_at, lane.sets + lane.sets // 8 + 1)
+            room = int(lane.mirror.plan.arena_limit) // lane.facts["set_bytes"]
+            sets = min(lane.sets + lane.sets // 8 + 1, max(lane.sets + 1, room))
+            self._spare.get_ready(lane.mirror.plan_at, sets)
 
     def settle(self) -> None:
-        """Wait until no child starts or ends any more."""
+        """Wait until no child starts, fills its buffer sets or ends any more."""
         if self._spare is not None:
-            self._spare.start()
+            self._spare.rest()
         while self._ending:
             self._ending.pop().stop()
 
@@ -130,7 +132,9 @@ class Pool:
         if self._template is None or self._template.outcome is not None:
             libraries = [library for library in (libgomp(), str(driver_library())) if library]
             environment = {**child_environment(), "KERNELWRIGHT_PRELOAD": os.pathsep.join(libraries)}
-            self._template = Template([NATIVE / "preload.py"], env=environment, site=False)
+            self._template = Template(
+                [NATIVE / "preload.py"], env=environment, site=False, scripts=[NATIVE / "child.py"]
+            )
 
     def _launch(
         self, arguments: Sequence[str], limits: Limits, descriptors: Sequence[int], scratch: str

@@ -92,11 +92,12 @@ def conclude(
     comparisons = judge_all(found, minimum_effect=rules.minimum_effect) if found else {}
     floor, floor_facts = _floor(data, rules) if found else (None, {})
     for entrant in entrants:
-        theirs, ours = times[entrant.name]
+        theirs_ns, ours_ns = times[entrant.name]
+        their_time, our_time = timing(theirs_ns), timing(ours_ns)
         one = found[entrant.name]
         # A baseline below it, too, would say that the floor is wrong here.
-        if floor is not None and impossible(floor, timing(theirs)) is None:
-            words = impossible(floor, timing(ours))
+        if floor is not None and impossible(floor, their_time) is None:
+            words = impossible(floor, our_time)
             if words is not None:
                 reason = f"{data.workload.name}, timed {rules.mode}: {words}"
                 verdicts[entrant.name] = Verdict(Status.IMPOSSIBLE, reason, evidence=floor_facts)
@@ -110,9 +111,9 @@ def conclude(
             comparison=comparisons[entrant.name],
             ratio=one.ratio,
             interval=one.interval,
-            candidate_time=timing(ours),
-            baseline_time=timing(theirs),
-            blocks=len(ours),
+            candidate_time=our_time,
+            baseline_time=their_time,
+            blocks=len(ours_ns),
             conditions={
                 **attempts[-1].facts[entrant.name],
                 "process_pairs": len(attempts),

@@ -48,7 +48,7 @@ class CodeSeal:
         self._kept: list[tuple[_Mapping, bytes]] = []
         self.missing = ""
         try:
-            chosen = [one for one in _mappings(pid) if _is_code(one, names)]
+            chosen = [one for one in _mappings(pid, names) if _is_code(one, names)]
             self._kept = list(zip(chosen, self._read(chosen), strict=True))
         except OSError as error:
             self.missing = f"the memory of the child cannot be read ({error.strerror})"
@@ -75,9 +75,12 @@ class CodeSeal:
             os.close(handle)
 
 
-def _mappings(pid: int) -> list[_Mapping]:
+def _mappings(pid: int, names: tuple[str, ...]) -> list[_Mapping]:
+    """The mappings of a process whose lines hold any of these names, which are few of them."""
     found = []
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        if not any(name in line for name in names):
+            continue
         words = line.split(maxsplit=5)
         start, end = (int(word, 16) for word in words[0].split("-"))
         found.append(_Mapping(start, end, words[1], words[5] if len(words) > 5 else ""))

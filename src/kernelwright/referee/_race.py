@@ -212,7 +212,14 @@ class Race:
         looked_at = 0
         for before in itertools.count():
             spent = time.monotonic() - began
-            if not active or self._over(before + 1, spent * (before + 1) / max(before, 1)):
+            if self._over(before + 1, spent * (before + 1) / max(before, 1)):
+                break
+            if before == _FAR_PAIRS:
+                active = [index for index in active if not self._far_behind(course, index)]
+            elif before >= max(_MIN_PAIRS, 1.25 * looked_at):
+                looked_at = before
+                active = [index for index in active if not self._settled(course, index)]
+            if not active:
                 break
             looks = before == drawn or self.draw.random() < _JUDGED_SHARE_WHEN_DEAR
             if looks:
@@ -220,11 +227,6 @@ class Race:
                 self.pool.settle()
             else:
                 course.block([0, *active])
-            if before + 1 == _FAR_PAIRS:
-                active = [index for index in active if not self._far_behind(course, index)]
-            elif before + 1 >= max(_MIN_PAIRS, 1.25 * looked_at):
-                looked_at = before + 1
-                active = [index for index in active if not self._settled(course, index)]
         everyone = list(range(len(course.contestants)))
         course.block(everyone, judged=everyone, meanwhile=opened.get_ready)
 

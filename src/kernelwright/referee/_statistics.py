@@ -391,6 +391,12 @@ def _bootstrap(values: Floats, random: np.random.Generator, resamples: int) -> F
     length = max(1, round(count ** (1.0 / 3.0)))
     blocks = -(-count // length)
     starts = random.integers(0, count, size=(resamples, blocks, 1))
-    index = ((starts + np.arange(length)) % count).reshape(resamples, -1)[:, :count]
-    medians: Floats = np.median(values[index], axis=1)
+    # Ranks in place of the values: small integers are sorted several times as fast, and the median of a
+    # resample is the value, or the mean of the two values, in its middle all the same.
+    ordered = np.sort(values)
+    ranks = np.searchsorted(ordered, values).astype(np.uint16)
+    circle = np.concatenate((ranks, ranks[:length]))
+    drawn = circle[(starts + np.arange(length)).reshape(resamples, -1)[:, :count]]
+    drawn.sort(axis=1)
+    medians: Floats = 0.5 * (ordered[drawn[:, (count - 1) // 2]] + ordered[drawn[:, count // 2]])
     return medians

@@ -50,10 +50,18 @@ inline Change change_of(const kwr_race &plan, uint64_t seed, uint64_t place) {
 
 inline uint64_t set_seed(uint64_t seed, int64_t set) { return mix(seed ^ (uint64_t(set) << 20)); }
 
-// Copies `bytes`, flipping at random only the bits that `vary` allows; the same seed gives the same copy.
+// Writes 64 bytes to a multiple of 64, past the caches.
+inline void stream_line(unsigned char *to, const uint64_t *words) {
+  for (int i = 0; i < 8; i += 2)
+    _mm_stream_si128(reinterpret_cast<__m128i *>(to + 8 * i),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i *>(words + i)));
+}
+
+// Copies `bytes`, flipping at random only the bits that `vary` allows; the same seed gives the same copy. Past
+// the caches, `to` is a multiple of 64: memory that is not read soon need not be fetched to be overwritten.
 inline void copy_varied(unsigned char *to, const unsigned char *from, int64_t bytes, uint64_t vary,
-                        uint64_t seed) {
-  if (vary == 0) {
+                        uint64_t seed, bool past_caches = false) {
+  if (vary == 0 && !past_caches) {
     memcpy(to, from, size_t(bytes));
     return;
   }
@@ -65,7 +73,10 @@ inline void copy_varied(unsigned char *to, const unsigned char *from, int64_t by
     uint64_t words[8];
     memcpy(words, from + at, 64);
     for (int i = 0; i < 8; ++i) words[i] ^= (drawn << i | drawn >> (63 - i)) & vary;
-    memcpy(to + at, words, 64);
+    if (past_caches)
+      stream_line(to + at, words);
+    else
+      memcpy(to + at, words, 64);
   }
   for (; at < bytes; at += 8) {
     const int64_t left = std::min<int64_t>(8, bytes - at);
@@ -74,15 +85,16 @@ inline void copy_varied(unsigned char *to, const unsigned char *from, int64_t by
     word ^= random.next() & vary;
     memcpy(to + at, &word, size_t(left));
   }
+  if (past_caches) _mm_sfence();
 }
 
 // The first contents of a buffer of a set.
 inline void fill_buffer(const kwr_race &plan, const unsigned char *store, int b, int64_t set, uint64_t seed,
-                        unsigned char *to) {
+                        unsigned char *to, bool past_caches = false) {
   const kwr_race_buffer &buffer = plan.buffer[b];
   const int group = int(scaled(set_seed(seed, set), uint64_t(plan.groups)));
   copy_varied(to, store + buffer.source[group], buffer.nbytes, buffer.vary,
-              set_seed(seed, set) * KW_MAX_TENSORS + uint64_t(b));
+              set_seed(seed, set) * KW_MAX_TENSORS + uint64_t(b), past_caches);
 }
 
 inline int group_of(const kwr_race &plan, uint64_t seed, int64_t set) {

@@ -68,13 +68,14 @@ inline void poison(Set &set) {
       memset(set.buffer[b], kPoison, size_t(contest.plan->buffer[b].nbytes));
 }
 
-// Gives set `index` the contents that belong to `seed`.
+// Gives set `index` the contents that belong to `seed`; in cold mode all of it is flushed before it is used.
 inline void fill(int64_t index, uint64_t seed) {
   Set &set = contest.sets[size_t(index)];
   for (int b = 0; b < contest.plan->buffers; ++b) {
     if (set.buffer[b] == nullptr) continue;
     if (!is_output(b))
-      fill_buffer(*contest.plan, contest.store, b, index, seed, static_cast<unsigned char *>(set.buffer[b]));
+      fill_buffer(*contest.plan, contest.store, b, index, seed, static_cast<unsigned char *>(set.buffer[b]),
+                  contest.plan->cold != 0);
     fence(set.buffer[b], contest.plan->buffer[b].nbytes);
   }
 }

@@ -5,12 +5,14 @@ KERNELWRIGHT_PRELOAD names the libraries; children find them loaded already.
 
 from __future__ import annotations
 
+import collections.abc
 import ctypes
 import json
 import mmap
 import os
+import typing
 
-__all__ = ["ctypes", "json", "mmap"]
+__all__ = ["collections", "ctypes", "json", "mmap", "typing"]
 
 for library in os.environ["KERNELWRIGHT_PRELOAD"].split(os.pathsep):
     ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL if "gomp" in library else ctypes.DEFAULT_MODE)

@@ -227,8 +227,11 @@ KWR_EXPORT int32_t kwr_race_ready(const unsigned char *store, unsigned char *boa
                                   int64_t state_at, int64_t sets) {
   begin(store, board, plan_at, state_at);
   filled_for = KWR_NONE;
-  if (!kwr::place(std::clamp<int64_t>(sets, 2, kMostSets))) return ENOMEM;
-  fill_sets(0, int64_t(contest.sets.size()));
+  kwr::helpers_give_way = true;
+  const bool placed = kwr::place(std::clamp<int64_t>(sets, 2, kMostSets));
+  if (placed) fill_sets(0, int64_t(contest.sets.size()));
+  kwr::helpers_give_way = false;
+  if (!placed) return ENOMEM;
   filled_for = plan_at;
   kwr::progress()->phase = KWR_IDLE;
   return 0;

@@ -6,6 +6,7 @@
 
 #include <sched.h>
 #include <stdint.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +16,9 @@
 namespace kwr {
 
 constexpr int64_t kWorthAThread = 1 << 20;  // bytes
+
+// Whether helping threads let others go first: what is filled ahead must not hold up who judges meanwhile.
+inline bool helpers_give_way = false;
 
 inline int64_t processors() {
   cpu_set_t set;
@@ -30,7 +34,11 @@ void spread(int64_t count, int64_t bytes_each, Work work) {
   const int64_t helpers =
       std::min({processors(), count, count * std::max<int64_t>(bytes_each, 1) / kWorthAThread}) - 1;
   std::vector<std::thread> threads;
-  for (int64_t i = 0; i < helpers; ++i) threads.emplace_back(run);
+  for (int64_t i = 0; i < helpers; ++i)
+    threads.emplace_back([&run, gives_way = helpers_give_way] {
+      if (gives_way) setpriority(PRIO_PROCESS, 0, 19);  // on Linux of the calling thread, which ends here
+      run();
+    });
   run();
   for (std::thread &thread : threads) thread.join();
 }
