@@ -201,12 +201,12 @@ class Planted:
 class Native:
     """Comparisons by the native judge: of the kernel without extra steps and one with them."""
 
-    def __init__(self, planted: Planted, how: str, mode: Mode, budget_s: float, processes: int) -> None:
+    def __init__(self, planted: Planted, asked: argparse.Namespace) -> None:
         self._planted = planted
-        self._processes = processes
-        self._how = how
-        self._mode = mode
-        self._budget_s = budget_s
+        self._processes, self._looks = asked.processes, asked.looks
+        self._how = asked.judge
+        self._mode = asked.mode
+        self._budget_s = asked.budget
         self._judge: NativeJudge | None = None
 
     def compare(self, rows: int, steps: int, seed: int, budget_s: float | None = None) -> dict[str, Any]:
@@ -223,6 +223,7 @@ class Native:
                 modes=[self._mode],
                 regimes=[Regime.PREALLOCATED],
                 processes=self._processes,
+                looks=self._looks,
             )
             return record(verdict.contests[0] if verdict.contests else verdict)
         self._judge = self._judge or NativeJudge()
@@ -338,7 +339,7 @@ def _slowdown(judge: Native | Contract, rows: int, steps: int, tries: list[dict[
     return slowdown
 
 
-#: Work without end, but for that of who started it, by whatever means: it is looked at every few milliseconds.
+#: Work without end, but for that of who started it, by whatever means: that is looked at all the time.
 _BUSY = """
 import os, sys
 while os.getppid() == int(sys.argv[1]):
@@ -400,7 +401,7 @@ def run(asked: argparse.Namespace) -> None:
         if asked.judge == "contract":
             judge = Contract(folder, asked.mode, asked.budget)
         else:
-            judge = Native(Planted(folder), asked.judge, asked.mode, asked.budget, asked.processes)
+            judge = Native(Planted(folder), asked)
         try:
             steps = {rows: _steps(judge, results, path, asked, rows) for rows in asked.rows}
             with busy_core(asked.busy):
@@ -521,7 +522,8 @@ def main() -> None:
     parser.add_argument("--judge", choices=["confirm", "race", "contract"], default="confirm")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.COLD)
     parser.add_argument("--budget", type=float, default=1.0, help="measuring seconds of a comparison")
-    parser.add_argument("--processes", type=int, default=8, help="pairs of processes of a confirmation")
+    parser.add_argument("--processes", type=int, default=6, help="pairs of processes up to a first look")
+    parser.add_argument("--looks", type=int, default=3, help="looks of a confirmation at most")
     parser.add_argument("--busy", action="store_true", help="keep one core busy meanwhile")
     parser.add_argument("--json", type=Path, default=_RESULTS)
     parser.add_argument("--summary", action="store_true", help="only show what is in the file of results")

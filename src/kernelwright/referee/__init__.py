@@ -5,10 +5,10 @@ from kernelwright.referee._bench_result import BenchReport
 from kernelwright.referee._bench_result import BenchRow
 from kernelwright.referee._child import Patience
 from kernelwright.referee._child import RefereeError
+from kernelwright.referee._confirm import confirm
 from kernelwright.referee._entrant import Describe
 from kernelwright.referee._entrant import NativeEntrant
 from kernelwright.referee._judge import check
-from kernelwright.referee._judge import confirm
 from kernelwright.referee._judge import NativeJudge
 from kernelwright.referee._judge import race
 from kernelwright.referee._judge import time_native

@@ -35,8 +35,6 @@ from kernelwright.referee._entrant import NativeCallLike
 from kernelwright.referee._entrant import NativeEntrant
 from kernelwright.referee._native_lane import Lane
 from kernelwright.referee._native_pool import Pool
-from kernelwright.referee._native_result import conclude
-from kernelwright.referee._native_result import Ran
 from kernelwright.referee._native_result import Rules
 from kernelwright.referee._native_seal import code_of
 from kernelwright.referee._race import Race
@@ -48,7 +46,6 @@ from kernelwright.referee._race_data import RaceData
 from kernelwright.referee._shared import SharedMemory
 from kernelwright.referee._verdict import Mode
 from kernelwright.referee._verdict import Regime
-from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Timing
 from kernelwright.referee._verdict import Verdict
 
@@ -308,54 +305,6 @@ def race(
             seed=seed,
             minimum_effect=minimum_effect,
         )
-
-
-def confirm(
-    spec: OperatorSpec,
-    workload: Workload,
-    baseline: NativeEntrant,
-    entrant: NativeEntrant,
-    *,
-    describe: Describe,
-    budget_s: float = 1.0,
-    seed: int | None = None,
-    minimum_effect: float = 0.01,
-    modes: Sequence[Mode] = tuple(Mode),
-    regimes: Sequence[Regime] = tuple(Regime),
-    processes: int = 3,
-) -> Verdict:
-    """Judge one entrant from nothing: checked, then raced in each mode and regime, in fresh processes.
-
-    `processes` pairs of processes, one for the baseline and one for the entrant, each pair with fresh data,
-    share the budget: the pair is what the interval takes for independent. The verdict carries one contest
-    for each mode and regime, modes first; `budget_s` is that of one contest. `seed` is drawn when None.
-    """
-    if processes < 1:
-        raise UsageError(f"a confirmation needs one pair of processes at least; got {processes}")
-    seed = secrets.randbits(48) if seed is None else seed
-    courses = [(mode, regime) for mode in modes for regime in regimes]
-    with NativeJudge(seed=seed) as judge:
-        verdict = judge.check(spec, entrant, describe=describe, workloads=[workload], seed=seed)
-        if verdict.status is not Status.PASSED:
-            return verdict
-        ran: dict[tuple[Mode, Regime], list[Ran]] = {course: [] for course in courses}
-        for _ in range(processes):
-            judge.forget()
-            data = judge.race_data(spec, describe, workload)
-            for mode, regime in courses:
-                rules = judge.rules(mode, regime, budget_s / processes, seed, minimum_effect)
-                attempt = Race(judge.pool, data, rules).times(baseline, [entrant])
-                if entrant.name in attempt.verdicts:
-                    return attempt.verdicts[entrant.name]
-                ran[mode, regime].append(attempt)
-        contests = []
-        for mode, regime in courses:
-            rules = judge.rules(mode, regime, budget_s, seed, minimum_effect)
-            found, refused = conclude(ran[mode, regime], baseline, [entrant], data, rules)
-            if refused:
-                return refused[entrant.name]
-            contests.append(found[entrant.name])
-        return Verdict(verdict.status, verdict.reason, tuple(contests), verdict.evidence)
 
 
 def time_native(

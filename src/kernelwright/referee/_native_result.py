@@ -70,8 +70,12 @@ def conclude(
     entrants: Sequence[NativeEntrant],
     data: RaceData,
     rules: Rules,
+    level: float = 0.95,
 ) -> tuple[dict[str, Contest], dict[str, Verdict]]:
-    """Contests from the times of one or several sets of processes; `noisy` where nothing can be compared."""
+    """Contests from the times of one or several sets of processes; `noisy` where nothing can be compared.
+
+    `level` is that of the intervals, and of what several claims are held to together.
+    """
     found, times = {}, {}
     verdicts: dict[str, Verdict] = {}
     for entrant in entrants:
@@ -81,7 +85,9 @@ def conclude(
         both = np.isfinite(ours) & np.isfinite(theirs)
         times[entrant.name] = theirs[both], ours[both]
         labels = process[both] if len(attempts) > 1 else None
-        found[entrant.name] = estimate(theirs[both], ours[both], seed=rules.seed, processes=labels)
+        found[entrant.name] = estimate(
+            theirs[both], ours[both], seed=rules.seed, level=level, processes=labels
+        )
     refusal, noise = against_itself([ran.columns.get("", np.zeros(0)) for ran in attempts], rules)
     if refusal is not None:
         reason = f"{data.workload.name}, timed {rules.mode}: {refusal}"
@@ -89,7 +95,7 @@ def conclude(
             name: Verdict(Status.NOISY, reason, evidence={"baseline_against_itself": noise}) for name in found
         }
     contests = {}
-    comparisons = judge_all(found, minimum_effect=rules.minimum_effect) if found else {}
+    comparisons = judge_all(found, minimum_effect=rules.minimum_effect, level=level) if found else {}
     floor, floor_facts = _floor(data, rules) if found else (None, {})
     for entrant in entrants:
         theirs_ns, ours_ns = times[entrant.name]
