@@ -114,7 +114,7 @@ def test_all_looks_together_hold_the_level() -> None:
     looks; with no correction it would be a tenth. Student's interval stands for the whole estimate."""
     draw = np.random.default_rng(0)
     runs, processes, looks = 1000, 6, 3
-    wrong = {level: 0 for level in (LEVELS[1], LEVELS[looks])}
+    wrong = dict.fromkeys((LEVELS[1], LEVELS[looks]), 0)
     for _ in range(runs):
         ratios = np.exp(draw.normal(0.0, 0.03, size=processes * looks))
         seen = [ratios[: processes * look] for look in range(1, looks + 1)]
