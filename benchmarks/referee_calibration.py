@@ -328,7 +328,7 @@ def find_steps(judge: Native | Contract, rows: int, wanted: float) -> dict[str, 
     )
 
 
-#: Work without end, but for that of who started it, by whatever means: it is looked at every few milliseconds.
+#: Work that goes on until the process that started it is gone, by whatever means.
 _BUSY = """
 import os, sys
 while os.getppid() == int(sys.argv[1]):

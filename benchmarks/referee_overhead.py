@@ -5,8 +5,8 @@
 A search keeps one judge, and judges one entrant after the other against one baseline: each gets a process
 of its own, whose start, loading, filling of buffers and end are the fixed cost, with all that is concluded
 from the times. Timed work is what grows with the number of blocks: clocked batches of both, making their sets
-ready, waiting until nothing runs, looks at outputs. What is done within a block for the next entrant (`ahead`)
-is fixed cost all the same. Each is printed, and the load: it wants an idle machine.
+ready, waiting until nothing runs, looks at outputs. What is done within a block for the next entrant
+(`ahead`) is fixed cost all the same. Each is printed, and the load: it wants an idle machine.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from kernelwright.referee import NativeEntrant
 from kernelwright.referee import NativeJudge
 from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._course import Course
-from kernelwright.referee._native_witness import Witness
 from kernelwright.referee._native_pool import Pool
+from kernelwright.referee._native_witness import Witness
 from kernelwright.referee._race_data import RaceData
 
 _LIMIT_MS = 30.0
