@@ -332,6 +332,7 @@ def find_steps(judge: Native | Contract, rows: int, wanted: float) -> dict[str, 
     raise SystemExit(f"no number of steps slowed {rows} rows by {GREAT}; too noisy: {json.dumps(tries)}")
 
 
+<<<<<<< HEAD
 def _slowdown(judge: Native | Contract, rows: int, steps: int, tries: list[dict[str, Any]]) -> float | None:
     found = judge.compare(rows, steps, seed=90_000 + len(tries), budget_s=LONG_S)
     slowdown = 1.0 / found["ratio"] - 1.0 if found.get("ratio") is not None else None
@@ -340,6 +341,9 @@ def _slowdown(judge: Native | Contract, rows: int, steps: int, tries: list[dict[
 
 
 #: Work without end, but for that of who started it, by whatever means: that is looked at all the time.
+=======
+#: Work that goes on until the process that started it is gone, by whatever means.
+>>>>>>> h-over
 _BUSY = """
 import os, sys
 while os.getppid() == int(sys.argv[1]):
@@ -522,7 +526,7 @@ def main() -> None:
     parser.add_argument("--judge", choices=["confirm", "race", "contract"], default="confirm")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.COLD)
     parser.add_argument("--budget", type=float, default=1.0, help="measuring seconds of a comparison")
-    parser.add_argument("--processes", type=int, default=6, help="pairs of processes up to a first look")
+    parser.add_argument("--processes", type=int, default=12, help="pairs of processes up to a first look")
     parser.add_argument("--looks", type=int, default=3, help="looks of a confirmation at most")
     parser.add_argument("--busy", action="store_true", help="keep one core busy meanwhile")
     parser.add_argument("--json", type=Path, default=_RESULTS)

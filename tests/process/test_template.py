@@ -63,6 +63,18 @@ def test_the_script_runs_as_main_with_its_own_arguments(ask, tmp_path):
     assert ask("vars(sys.modules['__main__']) is globals()")
 
 
+def test_a_script_compiled_ahead_runs_as_it_is_when_it_is_asked_for(script):
+    path, broken = script("print('first', __name__)"), script("print(", "broken.py")
+    missing = path.with_name("later.py")
+    with Template([], site=False, scripts=[path, broken, missing]) as template:
+        said = [template.child(path, limits=LIMITS).wait(10.0).stdout]
+        path.write_text("print('second', __name__)")
+        missing.write_text("print('third', __name__)")
+        said += [template.child(one, limits=LIMITS).wait(10.0).stdout for one in (path, missing)]
+        assert said == ["first __main__\n", "second __main__\n", "third __main__\n"]
+        assert "SyntaxError" in template.child(broken, limits=LIMITS).wait(10.0).stderr
+
+
 def test_the_path_is_that_of_an_isolated_interpreter(ask, tmp_path):
     plain = subprocess.run(
         [sys.executable, "-I", "-S", "-c", "import sys; print(sys.path)"], capture_output=True, text=True

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from kernelwright.referee import _statistics
 from kernelwright.referee import compare
 from kernelwright.referee import Comparison
 from kernelwright.referee import timing
@@ -341,3 +342,13 @@ def test_an_equal_of_the_incumbent_is_hardly_ever_given_up() -> None:
         looks = range(3, 61, 6)
         given_up += any(bail_out(baseline[:n], candidate[:n], best=1.1, seed=seed) for n in looks)
     assert given_up <= 1
+
+
+@pytest.mark.parametrize("count", [5, 8, 64, 256])
+def test_the_bootstrap_is_of_medians_of_circular_blocks(count: int) -> None:
+    values = np.round(np.random.default_rng(count).standard_normal(count), 1)  # some of them equal
+    length = round(count ** (1.0 / 3.0))
+    starts = np.random.default_rng(7).integers(0, count, size=(200, -(-count // length), 1))
+    index = ((starts + np.arange(length)) % count).reshape(200, -1)[:, :count]
+    found = _statistics._bootstrap(values, np.random.default_rng(7), 200)
+    assert np.array_equal(found, np.median(values[index], axis=1))

@@ -141,7 +141,10 @@ def run(argv: list[str]) -> NoReturn:
     except SystemExit as error:
         code = exit_code(error)
     except BaseException as error:  # noqa: BLE001 - whatever it is, a script that raises it ends with it
-        error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # without this frame
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+            frames = frames.tb_next  # ours are no part of what the script shows
+        error.__traceback__ = frames
         sys.excepthook(type(error), error, error.__traceback__)
         code = 1
     finish(code)

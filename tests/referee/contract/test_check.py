@@ -20,8 +20,8 @@ from kernelwright.referee import Patience
 from kernelwright.referee import RefereeError
 from kernelwright.referee import Status
 from kernelwright.referee import Verdict
-from kernelwright.referee.contract import _check
 from kernelwright.referee.contract import _judge
+from kernelwright.referee.contract import _timetable
 
 NORM = """
 import torch
@@ -371,7 +371,7 @@ def test_a_check_ends_near_its_budget_and_says_what_it_left_out(
     target: Callable[..., ContractTarget], template: Template, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_judge, "_LEAST_S", 0.0)
-    monkeypatch.setattr(_check, "_LAST_S", 3.0)
+    monkeypatch.setattr(_timetable, "_LAST_S", 3.0)
     slow = NORM.replace("    return x *", "    __import__('time').sleep(0.15)\n    return x *")
     one = target("def f(x, weight):\n    return RIGHT\n", slow)
     with ContractJudge(one, patience=PATIENCE, template=template) as judge:
@@ -388,7 +388,7 @@ def test_who_runs_the_clock_out_does_not_pass(
     target: Callable[..., ContractTarget], template: Template, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_judge, "_LEAST_S", 0.0)
-    monkeypatch.setattr(_check, "_LAST_S", 4.0)
+    monkeypatch.setattr(_timetable, "_LAST_S", 4.0)
     stalls = "import time\ndef f(x, weight):\n    time.sleep(0.5)\n    return RIGHT\n"
     with ContractJudge(target(stalls), patience=PATIENCE, template=template) as judge:
         verdict = judge.check(budget_s=4.0)

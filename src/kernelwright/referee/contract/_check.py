@@ -8,15 +8,12 @@ import time
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from kernelwright.errors import UsageError
 from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Verdict
-from kernelwright.referee.contract import _tree as tree
 from kernelwright.referee.contract._burst import burst
 from kernelwright.referee.contract._cases import CaseCall
 from kernelwright.referee.contract._cases import Kind
@@ -24,7 +21,6 @@ from kernelwright.referee.contract._cases import plan
 from kernelwright.referee.contract._cases import Spot
 from kernelwright.referee.contract._diagnosis import Fault
 from kernelwright.referee.contract._facts import CallResult
-from kernelwright.referee.contract._facts import Node
 from kernelwright.referee.contract._facts import PerformerFailure
 from kernelwright.referee.contract._findings import Findings
 from kernelwright.referee.contract._history import History
@@ -32,39 +28,28 @@ from kernelwright.referee.contract._judgement import changed_later
 from kernelwright.referee.contract._judgement import differing
 from kernelwright.referee.contract._judgement import judge_call
 from kernelwright.referee.contract._judgement import Terms
+from kernelwright.referee.contract._places import Place
+from kernelwright.referee.contract._places import Places
 from kernelwright.referee.contract._reference import Made
 from kernelwright.referee.contract._reference import Reference
 from kernelwright.referee.contract._reference import Refusal
 from kernelwright.referee.contract._reference import WorkloadFacts
 from kernelwright.referee.contract._stage import Performer
+from kernelwright.referee.contract._timetable import Timetable
 
 _SETTLE_MS = 2.0
 #: An output that is wrong is looked at again after this.
 _LATE_S = 0.1
-#: The part of the time in which calls are begun: the last one, and what follows, need the rest.
-_SHARE = 0.75
-#: Calls that a verdict needs may take so long in any case; who takes most of it is not waited for any longer.
-_LAST_S = 75.0
-_CANDIDATE_SHARE = 0.5
-#: A call of a few rows takes at least this part of a whole one's time.
-_LEAST_ROWS = 0.05
 #: After so long, threads that wait for more work have stopped spinning; then this much within a look is work,
 #: even where the machine is so busy that nobody gets a whole processor.
 _GRACE_S, _WATCH_S, _IDLE_S = 0.5, 0.03, 0.003
 #: Outputs of so many calls ago are looked at again, where they are not larger than this.
 _RECOPY_AGO, _RECOPY_BYTES = 3, 16 << 20
 _PARALLEL_BYTES = 8 << 20
+#: A burst of calls is worth its while where there is time for so many whole ones.
+_BURST_CALLS = 8
 #: The ends of who reads or writes where nothing is.
 _OUT_OF_BOUNDS = ("SIGSEGV", "SIGBUS")
-
-
-@dataclass
-class _Place:
-    """Where the arguments of a workload's last call with some shapes are, in the performer's board."""
-
-    nodes: tuple[Node, ...]
-    tensors: list[Node]
-    signature: tuple[Any, ...]
 
 
 class CheckRun:
@@ -91,15 +76,10 @@ class CheckRun:
         self._performer = performer
         self._draw = draw
         self._threads = threads
-        self._clock = clock
-        self._began = clock()
-        self._deadline = self._began + _SHARE * budget_s
-        self._last = self._began + max(_LAST_S, _SHARE * budget_s)
-        self._candidate_s = 0.0
+        self._time = Timetable(budget_s, clock)
         self._history = History()
-        self._places: dict[tuple[str, tuple[Any, ...]], _Place] = {}
+        self._places = Places(performer.board)
         self._known: dict[str, tuple[CaseCall, Made, CallResult]] = {}
-        self._pace: dict[str, float] = {}
         self._workloads = workloads
         self.findings = findings
 
@@ -123,23 +103,17 @@ class CheckRun:
             fault = _of_failure(failure, "")
         return self._verdict(fault)
 
-    def _left(self) -> float:
-        return max(self._deadline - self._clock(), 0.0)
-
     def _all(self, calls: Sequence[CaseCall], facts: dict[str, WorkloadFacts]) -> Fault | None:
         burned = False
         missing = 0
         for index, case in enumerate(calls):
-            deadline = self._last if case.must else self._deadline
-            if self._clock() + self._estimate(case) > deadline and index >= 4:
+            if not self._time.allows(case, index):
                 self.findings.not_checked.append(f"{case.title} (out of time)")
                 missing += case.must
                 continue
-            started = self._clock()
             following = calls[index + 1] if index + 1 < len(calls) else None
-            fault = self.one(case, facts[case.workload], following)
-            took = (self._clock() - started) / max(1.0, case.rows)
-            self._pace[case.workload] = max(took, 0.7 * self._pace.get(case.workload, 0.0))
+            with self._time.case(case):
+                fault = self.one(case, facts[case.workload], following)
             if fault is not None:
                 return fault
             if case.settle and case.kind is Kind.AGAIN and not burned:
@@ -147,21 +121,7 @@ class CheckRun:
                 fault = self._burning(case.title)
                 if fault is not None:
                     return fault
-        return self._too_slow(missing) if missing else None
-
-    def _too_slow(self, missing: int) -> Fault | None:
-        """What is said where calls are left out that a verdict needs, and the candidate took the time."""
-        spent = self._clock() - self._began
-        if self._candidate_s < _CANDIDATE_SHARE * spent:
-            return None
-        return Fault(
-            Status.HUNG,
-            f"too slow to be judged: its {self.findings.calls} calls took {self._candidate_s:.3g} of "
-            f"{spent:.3g} s, and {missing} that a verdict needs were left",
-        )
-
-    def _estimate(self, case: CaseCall) -> float:
-        return self._pace.get(case.workload, 0.0) * max(_LEAST_ROWS, case.rows)
+        return self._time.too_slow(self.findings.calls, missing) if missing else None
 
     def one(self, case: CaseCall, facts: WorkloadFacts, following: CaseCall | None = None) -> Fault | None:
         """Make and judge one call; meanwhile the reference makes the one that follows."""
@@ -177,7 +137,7 @@ class CheckRun:
             self.findings.reference_refused.append(f"{case.title}: {made.said}"[:160])
             return None
         self.findings.cases += 1
-        place, mark = self._put(case, made)
+        place, mark = self._places.put(case, made)
         try:
             result = self._call(case, made, place)
         except PerformerFailure as failure:
@@ -198,40 +158,12 @@ class CheckRun:
     def _make_ahead(self, case: CaseCall) -> None:
         """Let the reference begin with a case, if it is sure to be judged."""
         again = case.kind is Kind.AGAIN and case.workload in self._known
-        if not again and self._clock() + 2 * self._estimate(case) < self._deadline:
+        if not again and self._time.allows_ahead(case):
             self._reference.make_ahead(case.call, rows=case.rows, strict_tolerances=case.users_own)
 
-    def _put(self, case: CaseCall, made: Made) -> tuple[_Place, int | None]:
-        """The arguments in the performer's board; a mark to release them, if nobody needs them later."""
-        board = self._performer.board
-        wants = iter(made.wants_gradient)
-        signature = (made.wants_gradient, tuple((t.dtype, t.shape, t.stride()) for t in made.tensors))
-        key = (case.workload, signature)
-        known = self._places.get(key)
-        if case.spot is Spot.SAME and known is not None and not case.offset:
-            for node, tensor in zip(known.tensors, made.tensors, strict=True):
-                board.rewrite(node, tensor)
-            return known, None
-        mark = board.mark()
-        left = iter(made.tensors)
-
-        def put(_: Node) -> Node:
-            options: dict[str, Any] = {"grad": next(wants), "offset": case.offset}
-            if case.guard is not None:
-                options["guard"] = case.guard
-            return board.put(next(left), **options)
-
-        nodes = tuple(tree.map_tensors(one, put) for one in made.arguments)
-        place = _Place(nodes, [node for one in nodes for node in tree.tensors_of(one)], signature)
-        if case.kind is Kind.PLAIN and known is None:
-            self._places[key] = place
-            return place, None
-        return place, mark
-
-    def _call(self, case: CaseCall, made: Made, place: _Place) -> CallResult:
+    def _call(self, case: CaseCall, made: Made, place: Place) -> CallResult:
         board = self._performer.board
         mark = board.mark()
-        called = self._clock()
         try:
             grads = None
             if made.grad_outputs is not None:
@@ -239,17 +171,16 @@ class CheckRun:
             sizes = [leaf_bytes for leaf_bytes in self._output_bytes(made) if leaf_bytes]
             room = 65536 + 2 * max(made.expected.nbytes, sum(one.nbytes for one in made.tensors))
             self.findings.calls += 1
-            called = self._clock()
-            return self._performer.call(
-                place.nodes,
-                room=room,
-                threads=case.threads or self._threads,
-                grad_outputs=grads,
-                settle_ms=_SETTLE_MS if case.settle else 0.0 if room < _RECOPY_BYTES else None,
-                poison=[*sizes, *(one.nbytes for one in made.tensors)],
-            )
+            with self._time.candidate():
+                return self._performer.call(
+                    place.nodes,
+                    room=room,
+                    threads=case.threads or self._threads,
+                    grad_outputs=grads,
+                    settle_ms=_SETTLE_MS if case.settle else 0.0 if room < _RECOPY_BYTES else None,
+                    poison=[*sizes, *(one.nbytes for one in made.tensors)],
+                )
         finally:
-            self._candidate_s += self._clock() - called
             board.release(mark)
 
     def _output_bytes(self, made: Made) -> list[int]:
@@ -262,7 +193,7 @@ class CheckRun:
         return sizes
 
     def _judge(
-        self, case: CaseCall, made: Made, result: CallResult, place: _Place, facts: WorkloadFacts
+        self, case: CaseCall, made: Made, result: CallResult, place: Place, facts: WorkloadFacts
     ) -> Fault | None:
         contract = self._reference.contract
         terms = Terms(
@@ -384,7 +315,7 @@ class CheckRun:
     def _burst(self, workloads: Sequence[WorkloadFacts]) -> Fault | None:
         """Many calls back to back on the smallest workload."""
         facts = min(workloads, key=lambda one: one.nbytes)
-        if facts.mutated or self._clock() + 8 * self._pace.get(facts.name, 0.0) > self._deadline:
+        if facts.mutated or not self._time.allows_more(facts.name, _BURST_CALLS):
             why = "calls change their inputs" if facts.mutated else "out of time"
             self.findings.not_checked.append(f"{facts.name}, many calls back to back ({why})")
             return None
@@ -396,7 +327,7 @@ class CheckRun:
             threads=self._threads,
             history=self._history,
             count_calls=self._count_calls,
-            budget_s=min(0.3, 0.1 * self._left()),
+            budget_s=min(0.3, 0.1 * self._time.left()),
         )
 
     def _count_calls(self, calls: int) -> None:
@@ -406,10 +337,10 @@ class CheckRun:
     def _note_operators(self, facts: WorkloadFacts) -> None:
         """Which torch operators a call reaches: evidence, no proof."""
         known = self._known.get(facts.name)
-        if known is None or known[1].expected.mutated or self._clock() > self._deadline:
+        if known is None or known[1].expected.mutated or self._time.over():
             return
         case, made, _ = known
-        place, _ = self._put(case, made)
+        place, _ = self._places.put(case, made)
         try:
             # Torch may import its compiler before the first call that is traced.
             result = self._performer.call(

@@ -9,7 +9,6 @@ import math
 import random
 import statistics
 import time
-from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -19,14 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 from typing import NoReturn
 
-from torch import Tensor
-
-from kernelwright import machine
 from kernelwright.referee._child import RefereeError
 from kernelwright.referee._verdict import Mode
 from kernelwright.referee._verdict import Status
 from kernelwright.referee._verdict import Verdict
-from kernelwright.referee.contract import _tree as tree
 from kernelwright.referee.contract._batch_clock import AGAIN
 from kernelwright.referee.contract._batch_clock import BASELINE
 from kernelwright.referee.contract._batch_clock import BatchClock
@@ -35,8 +30,6 @@ from kernelwright.referee.contract._batch_clock import CANDIDATE
 from kernelwright.referee.contract._batch_clock import CANDIDATE_AGAIN
 from kernelwright.referee.contract._batch_clock import GRACE_S
 from kernelwright.referee.contract._batch_clock import Side
-from kernelwright.referee.contract._block_plan import FEWEST_SLOTS
-from kernelwright.referee.contract._block_plan import plan_block
 from kernelwright.referee.contract._block_plan import shorter
 from kernelwright.referee.contract._conduct import accusation
 from kernelwright.referee.contract._conduct import Conduct
@@ -53,17 +46,16 @@ from kernelwright.referee.contract._rounds import Plan
 from kernelwright.referee.contract._rounds import Rule
 from kernelwright.referee.contract._rounds import Series
 from kernelwright.referee.contract._rounds import stop_process
-from kernelwright.referee.contract._slots import Draw
+from kernelwright.referee.contract._sides import between_s
+from kernelwright.referee.contract._sides import evened
+from kernelwright.referee.contract._sides import Paces as Paces
+from kernelwright.referee.contract._sides import SidePlanner
 from kernelwright.referee.contract._slots import nodes_of
 from kernelwright.referee.contract._slots import put
-from kernelwright.referee.contract._slots import Slots
 from kernelwright.referee.contract._stage import Performer
 from kernelwright.referee.contract._stage import PerformerFailure
 from kernelwright.referee.contract._stage import Taken
 
-#: Memory of all sets of arguments of one performer, at most; and the share of what is free.
-_ROOM_BYTES = 1 << 30
-_ROOM_SHARE = 0.125
 #: Blocks are looked into with this chance, and while that takes less than this share of the time.
 _LOOKED = 0.5
 _LOOK_SHARE = 0.25
@@ -72,12 +64,6 @@ _SETTLE_S, _SETTLE_LOOK_S = 8.0, 0.015
 #: Empty blocks of the baseline that tell what messages take, and how long it sleeps before each.
 _OVERHEADS = 9
 _OVERHEAD_REST_S = 0.004
-#: Blocks that tell how long a call takes, before there is a plan.
-_FEW_TRIES, _TRIES = 5, 8
-_ROUGH_NS = 2_000_000
-_ROUGH_CALLS = 256
-#: Two whose calls take as long within this factor have blocks of the same size.
-_ALIKE = 1.25
 _LAST_LOOKS = 3
 
 
@@ -139,15 +125,6 @@ class PairFacts:
             "baseline": self.baseline.facts() if self.baseline else None,
             "candidate": self.candidate.facts() if self.candidate else None,
         }
-
-
-@dataclass(frozen=True)
-class Paces:
-    """What a pair of processes found out that holds for the next one: how long calls take, the baseline's and
-    the candidate's, and what a block's messages take."""
-
-    call_ns: tuple[float, float]
-    overhead_ns: float
 
 
 class Pair:
@@ -215,8 +192,8 @@ class Pair:
         self.facts.baseline, self.facts.candidate = base.conduct, cand.conduct
         self.facts.started_s = time.monotonic() - began
         return (
-            base.plan.calls * base.call_ns * 1e-9 + _between(base),
-            cand.plan.calls * cand.call_ns * 1e-9 + _between(cand),
+            base.plan.calls * base.call_ns * 1e-9 + between_s(base),
+            cand.plan.calls * cand.call_ns * 1e-9 + between_s(cand),
         )
 
     @property
@@ -368,73 +345,26 @@ class Pair:
             performer.board.release(mark)
 
     def _plan_sides(self) -> list[Side]:
-        """Find out how long calls take, then make the sets of arguments that the blocks need.
-
-        Two that take about as long get blocks of the same size: what a block finds in the caches hangs on it.
-        """
+        """Find out how long calls take, then make the sets of arguments that the blocks need."""
+        ground = self._ground
+        planner = SidePlanner(
+            self._draws,
+            self._random,
+            mode=ground.mode,
+            mutates=ground.mutates,
+            single=ground.single,
+            threads=ground.threads,
+        )
         both = (self.baseline, self.candidate)
         rough = [*self._known.call_ns] if self._known else []
         for performer in () if self._known else both:
             with self._blaming(performer):
-                rough.append(self._rough(performer))
-        if max(rough) < _ALIKE * min(rough):
-            rough = [math.sqrt(math.prod(rough))] * 2
+                rough.append(planner.rough_ns(performer))
         sides = []
-        for name, performer, call_ns in zip(("baseline", "candidate"), both, rough, strict=True):
+        for name, performer, call_ns in zip(("baseline", "candidate"), both, evened(rough), strict=True):
             with self._blaming(performer):
-                sides.append(self._side(name, performer, call_ns))
+                sides.append(planner.side(name, performer, call_ns))
         return sides
-
-    def _side(self, name: str, performer: Performer, call_ns: float) -> Side:
-        ground = self._ground
-        plan = plan_block(
-            call_ns,
-            sum(_set_bytes(tensor) for tensor in self._draws[0].tensors),
-            mode=ground.mode,
-            once=ground.mutates,
-            room_bytes=_room_bytes(),
-            near_bytes=_near_bytes(),
-        )
-        slots = Slots(
-            performer.board,
-            self._drawn(),
-            plan.slots,
-            seed=self._random.getrandbits(48),
-            single=ground.single and not ground.mutates,
-        )
-        performer.arrange([(arguments, {}) for arguments in slots.arguments], threads=ground.threads)
-        return Side(name, performer, slots, plan, call_ns=call_ns)
-
-    def _drawn(self) -> list[Draw]:
-        return [(made.arguments, made.tensors) for made in self._draws]
-
-    def _rough(self, performer: Performer) -> float:
-        """About how many nanoseconds a call takes: the median of the last few blocks, which get longer.
-
-        One block alone may have met another process; to be timed for too few calls would cost more blocks.
-        """
-        calls = 1
-        best = math.inf
-        last: deque[float] = deque(maxlen=_FEW_TRIES // 2 + 1)
-        mark = performer.board.mark()
-        slots = Slots(performer.board, self._drawn(), FEWEST_SLOTS, seed=0, single=False)
-        performer.arrange([(arguments, {}) for arguments in slots.arguments], threads=self._ground.threads)
-        for tried in range(_TRIES):
-            if self._ground.mutates:
-                slots.restore()
-                calls = min(calls, len(slots) // 2)
-            # Threads woken from sleep may share a processor for milliseconds, so a call comes first.
-            order = slots.order(calls + 1)
-            # The message is part of it; for a first idea, that does not matter.
-            took = performer.batch(order[1:], lead=order[:1], keep=1).wall_ns
-            best = min(best, took / calls)
-            last.append(took / calls)
-            if (best * calls > _ROUGH_NS and tried >= _FEW_TRIES) or best > 20 * _ROUGH_NS:
-                break
-            calls = max(calls, min(_ROUGH_CALLS, int(_ROUGH_NS / best)))
-        performer.drop()
-        performer.board.release(mark)
-        return statistics.median(last)
 
     def _finish(self) -> None:
         """What can be said of the candidate when all rounds are through."""
@@ -464,25 +394,5 @@ class Pair:
         ) from failure
 
 
-def _set_bytes(tensor: Tensor) -> int:
-    return tree.span(tensor.shape, tensor.stride()) * tensor.element_size()
-
-
 def _settle(performer: Performer) -> None:
     performer.settled(grace_s=_SETTLE_S, watch_s=_SETTLE_LOOK_S)
-
-
-def _between(side: Side) -> float:
-    """Seconds that a block takes beside its calls: renewing contents, waiting until all is quiet."""
-    return 0.008 + 0.25 * side.slots.nbytes * len(side.slots) / 4e9 + side.plan.lead * side.call_ns * 1e-9
-
-
-def _room_bytes() -> int:
-    import psutil  # a twentieth of a second, which a check need not spend
-
-    return int(min(_ROOM_BYTES, _ROOM_SHARE * psutil.virtual_memory().available))
-
-
-def _near_bytes() -> int:
-    here = machine.current()
-    return (here.cache_bytes(2) or 1 << 20) * here.cores
