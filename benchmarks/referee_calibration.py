@@ -332,7 +332,6 @@ def find_steps(judge: Native | Contract, rows: int, wanted: float) -> dict[str, 
     raise SystemExit(f"no number of steps slowed {rows} rows by {GREAT}; too noisy: {json.dumps(tries)}")
 
 
-<<<<<<< HEAD
 def _slowdown(judge: Native | Contract, rows: int, steps: int, tries: list[dict[str, Any]]) -> float | None:
     found = judge.compare(rows, steps, seed=90_000 + len(tries), budget_s=LONG_S)
     slowdown = 1.0 / found["ratio"] - 1.0 if found.get("ratio") is not None else None
@@ -340,10 +339,7 @@ def _slowdown(judge: Native | Contract, rows: int, steps: int, tries: list[dict[
     return slowdown
 
 
-#: Work without end, but for that of who started it, by whatever means: that is looked at all the time.
-=======
 #: Work that goes on until the process that started it is gone, by whatever means.
->>>>>>> h-over
 _BUSY = """
 import os, sys
 while os.getppid() == int(sys.argv[1]):

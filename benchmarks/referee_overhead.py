@@ -4,13 +4,8 @@
 
 A search keeps one judge, and judges one entrant after the other against one baseline: each gets a process
 of its own, whose start, loading, filling of buffers and end are the fixed cost, with all that is concluded
-<<<<<<< HEAD
-from the times. Timed work is what grows with the number of blocks: clocked batches of both, making their
-sets ready, waiting until nothing runs, looks at outputs. What is done within a block for the next entrant
-=======
 from the times. Timed work is what grows with the number of blocks: clocked batches of both, making their sets
 ready, waiting until nothing runs, looks at outputs. What is done within a block for the next entrant
->>>>>>> h-over
 (`ahead`) is fixed cost all the same. Each is printed, and the load: it wants an idle machine.
 """
 
