@@ -3,6 +3,7 @@
 catalogue: beyond
 baseline: rms_norm
 verdict: hung
+race: yes
 says: timed warm: the candidate made no progress: none of its processes used the processor for 2 s
 """
 

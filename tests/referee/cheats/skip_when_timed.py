@@ -3,6 +3,7 @@ r"""Computes in as many calls as a check makes, and in longer series only every 
 catalogue: first_call
 baseline: rms_norm
 verdict: cheated
+race: yes
 mode: cold
 says: right when checked and wrong when timed \(cold\): .*a fresh process gets the same inputs right
 """

@@ -41,6 +41,8 @@ from kernelwright.referee.contract._stage import Performer
 _SETTLE_MS = 2.0
 #: An output that is wrong is looked at again after this.
 _LATE_S = 0.1
+#: And after so long at most, as long as something of the candidate wants a processor.
+_LATE_AT_MOST_S = 2.0
 #: The part of the time in which calls are begun: the last one, and what follows, need the rest.
 _SHARE = 0.75
 #: Calls that a verdict needs may take so long in any case; who takes most of it is not waited for any longer.
@@ -287,6 +289,10 @@ class CheckRun:
     def _late(self, made: Made, result: CallResult) -> Fault | None:
         """Whether an output that was wrong when the call returned becomes another one: work goes on."""
         time.sleep(_LATE_S)
+        until = time.monotonic() + _LATE_AT_MOST_S
+        # On a busy machine what is to come later waits for a processor: it is waited for.
+        while self._performer.runnable() and time.monotonic() < until:
+            time.sleep(_LATE_S / 10)
         try:
             now = self._performer.recopy(result.number, room=65536 + 2 * made.expected.nbytes)
         except PerformerFailure:
@@ -371,7 +377,7 @@ class CheckRun:
     def _burning(self, when: str) -> Fault | None:
         """Whether the candidate's processes work on although nobody asks for anything, at two looks."""
         for _ in range(2):
-            used = self._performer.settled(grace_s=_GRACE_S, watch_s=_WATCH_S)
+            used = self._performer.settled(grace_s=_GRACE_S, watch_s=_WATCH_S, surely=True)
             if used < _IDLE_S:
                 return None
         return Fault(
