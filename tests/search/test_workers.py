@@ -122,7 +122,8 @@ def each_kind(request):
 @contextlib.contextmanager
 def started(worker_type, task_timeout):
     objective = misbehaving.behave_async if worker_type is AsyncWorker else misbehaving.behave
-    with worker_type(objective, 2, task_timeout=task_timeout, **CAREFUL) as worker:
+    half = {"num_cpus": 0.5} if worker_type is RayWorker else {}  # there is room for two of them
+    with worker_type(objective, 2, task_timeout=task_timeout, **CAREFUL, **half) as worker:
         yield worker
         assert one(worker, "return", value=1.5).scores == (1.5,)
 

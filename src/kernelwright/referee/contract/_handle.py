@@ -31,6 +31,7 @@ from kernelwright.process import Template
 from kernelwright.referee._child import describe_doing
 from kernelwright.referee._child import RefereeError
 from kernelwright.referee._verdict import Status
+from kernelwright.referee._waiting import Waiting
 from kernelwright.referee.contract._board import Board
 from kernelwright.referee.contract._board import PAGE
 from kernelwright.referee.contract._desk import CHANNEL_GONE
@@ -251,23 +252,22 @@ class Handle:
 
     def _await(self, child: Child, limit_s: float, idle_s: float | None) -> dict[str, Any]:
         """Wait for one message; looks now and then whether anything is going on at all."""
-        now = time.monotonic()
-        deadline = now + limit_s
+        waiting = Waiting()
         idle_s = self.deadlines.idle_s if idle_s is None else idle_s
         look_s = min(_LOOK_S, idle_s / 4)
-        used, busy_at = -_IDLE_NS, now
+        used, busy_at = -_IDLE_NS, 0.0
         while True:
-            left = deadline - time.monotonic()
+            asked_s = min(max(limit_s - waiting.passed_s, 0.001), look_s)
             try:
-                return child.receive(min(max(left, 0.001), look_s))
+                return child.receive(asked_s)
             except ChildTimeout:
-                now = time.monotonic()
-            if now >= deadline:
+                passed_s = waiting.look(asked_s)
+            if passed_s >= limit_s:
                 self._hung(f"{self.who} had not answered after {limit_s:.3g} s")
             using = child.cpu_ns()
             if using - used >= _IDLE_NS:
-                used, busy_at = using, now
-            elif now - busy_at >= idle_s:
+                used, busy_at = using, passed_s
+            elif passed_s - busy_at >= idle_s:
                 self._hung(
                     f"{self.who} made no progress: none of its processes used the processor "
                     f"for {idle_s:.3g} s"
