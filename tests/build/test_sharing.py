@@ -85,7 +85,7 @@ def compilations(tmp_path: Path) -> int:
     return len(log.read_text().splitlines()) if log.exists() else 0
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 100.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -96,7 +96,7 @@ def test_processes_that_want_the_same_build_it_once(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     processes = [start(3) for _ in range(4)]
-    outputs = [process.communicate(timeout=60) for process in processes]
+    outputs = [process.communicate(timeout=200) for process in processes]
     assert [error for _, error in outputs] == [""] * 4
     assert sorted(output.strip() for output, _ in outputs) == ["found", "found", "found", "made"]
     assert compilations(tmp_path) == 1
@@ -106,7 +106,7 @@ def test_crossed_orders_neither_lock_up_nor_build_twice(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     processes = [start(1, 2, 3), start(3, 2, 1), start(2, 4)]
-    outputs = [process.communicate(timeout=60) for process in processes]
+    outputs = [process.communicate(timeout=200) for process in processes]
     assert [error for _, error in outputs] == [""] * 3
     assert compilations(tmp_path) == 4
     assert sum(output.count("made") for output, _ in outputs) == 4
@@ -122,10 +122,10 @@ def test_a_build_does_not_wait_for_one_that_it_has_not_asked_for(
         assert not build(kernel(macros={"KW_FACTOR": 12}, compiler=compiler)).cached
     finally:
         slow.send_signal(signal.SIGCONT)
-    assert slow.communicate(timeout=60)[0].strip() == "made"
+    assert slow.communicate(timeout=200)[0].strip() == "made"
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.2, 0.45, 0.55, 0.65])
+@pytest.mark.parametrize("delay_s", [0.0, 0.4, 0.6])
 def test_a_killed_build_leaves_nothing_running_and_nothing_half_made(
     start: Callable[..., subprocess.Popen[str]],
     kernel: Kernel,
@@ -140,7 +140,7 @@ def test_a_killed_build_leaves_nothing_running_and_nothing_half_made(
     process.kill()
     process.wait()
     marker = str(tmp_path / "slow-compiler")
-    wait_for(lambda: not any(marker in " ".join(other.cmdline()) for other in ours()), seconds=10.0)
+    wait_for(lambda: not any(marker in " ".join(other.cmdline()) for other in ours()))
 
     request = kernel(macros={"KW_FACTOR": 7}, compiler=compiler)
     there = find(request)  # whole if the kill came too late, else absent
@@ -167,7 +167,7 @@ def test_an_interrupted_build_leaves_nothing_at_all(
     process = start(7)
     wait_for(lambda: compilations(tmp_path) == 1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=200)
     assert "KeyboardInterrupt" in errors
     assert not any(str(tmp_path / "slow-compiler") in " ".join(other.cmdline()) for other in ours())
     assert [path.name for path in store.rglob("*") if path.is_file()] == [
@@ -197,6 +197,7 @@ def test_what_a_killed_build_left_is_swept_away_later(
 ) -> None:
     process = start(8)
     wait_for(lambda: compilations(tmp_path) == 1)
+    process.send_signal(signal.SIGSTOP)  # it does not get further, however long the next build takes
     (left,) = (store / ".scratch").iterdir()
     build(kernel())
     assert left.exists(), "a builder's folder was taken away under it"

@@ -62,9 +62,13 @@ search_space = {"x": space.range(0, 60)}
 search_config = {"max_evaluations": 12, "seed": 3, "optimizer": "random"}
 
 def objective(config):
-    with open(pathlib.Path(__file__).with_suffix(".log"), "a") as log:
+    file = pathlib.Path(__file__)
+    with open(file.with_suffix(".log"), "a+") as log:
         log.write(f"{config['x']}\\n")
-    time.sleep(0.15)
+        log.seek(0)
+        begun = len(log.readlines())
+    while begun >= 4 and not file.with_name("go").exists():
+        time.sleep(0.01)
     return float(config["x"])
 """
 
@@ -336,7 +340,7 @@ def _wait_for(log: Path, lines: int) -> None:
 
 def _ended(session: int) -> bool:
     """Whether no process of the session is left, within a while."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 100
     while time.monotonic() < deadline:
         left = []
         for process in psutil.process_iter(["pid", "status"]):
@@ -369,6 +373,7 @@ def test_a_run_that_was_stopped_is_resumed_from_its_file(tmp_path: Path, how: si
     assert 2 <= len(before) < 12
     assert not before.info.finished
 
+    (tmp_path / "go").touch()
     again = _started(tmp_path, "resume", "--json")
     out, said = again.communicate(timeout=120)
     assert again.returncode == 0, said

@@ -23,7 +23,8 @@ def test_a_block_is_watched():
         deadline = time.monotonic() + 0.2
         while time.monotonic() < deadline:
             pass
-    assert conditions.wall_s == pytest.approx(0.2, abs=0.15)
+    assert conditions.wall_s is not None
+    assert 0.2 <= conditions.wall_s < 30.0
     assert conditions.threads == len(os.sched_getaffinity(0))
     assert conditions.load_after is not None
     assert conditions.busy is not None

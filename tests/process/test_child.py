@@ -21,7 +21,7 @@ from kernelwright.process import Limits
 from .watching import alive
 from .watching import gone
 
-LIMITS = Limits(wall_s=30.0)
+LIMITS = Limits(wall_s=100.0)
 
 ECHO = """
 from kernelwright_channel import connect
@@ -45,7 +45,7 @@ def test_messages_go_both_ways(script):
     with Child(script(ECHO), limits=LIMITS) as child:
         for message in ({"a": 1}, {"text": "größer", "list": [1.5, None, True]}, {}):
             child.send(message)
-            assert child.receive(10.0) == {"echo": message}
+            assert child.receive(60.0) == {"echo": message}
     assert child.outcome is not None
     assert child.outcome.end is End.STOPPED
 
@@ -54,7 +54,7 @@ def test_large_messages_arrive_whole(script):
     message = {"data": "x" * 3_000_000}
     with Child(script(ECHO), limits=LIMITS) as child:
         child.send(message)
-        assert child.receive(10.0) == {"echo": message}
+        assert child.receive(60.0) == {"echo": message}
 
 
 def test_a_script_child_has_neither_kernelwright_nor_site_packages(script):
@@ -71,7 +71,7 @@ for name in ("kernelwright", "torch", "numpy"):
 connect().send({"found": found, "arguments": sys.argv[1:]})
 """
     with Child([*script(code), "one", "two"], limits=LIMITS) as child:
-        assert child.receive(10.0) == {"found": [], "arguments": ["one", "two"]}
+        assert child.receive(60.0) == {"found": [], "arguments": ["one", "two"]}
 
 
 def test_a_late_child_is_left_running(script):
@@ -98,7 +98,7 @@ def test_a_child_that_crashes_ends_the_conversation(script):
     with Child(script(code), limits=LIMITS) as child:
         child.send({})
         with pytest.raises(ChildEnded) as caught:
-            child.receive(10.0)
+            child.receive(60.0)
         assert caught.value.outcome.end is End.SIGNALLED
         assert caught.value.outcome.signal == signal.SIGSEGV
         with pytest.raises(ChildEnded):
@@ -108,16 +108,16 @@ def test_a_child_that_crashes_ends_the_conversation(script):
 def test_a_message_sent_before_dying_is_still_received(script):
     code = "from kernelwright_channel import connect\nconnect().send({'last': 1})\nraise SystemExit(4)"
     with Child(script(code), limits=LIMITS) as child:
-        assert child.receive(10.0) == {"last": 1}
+        assert child.receive(60.0) == {"last": 1}
         with pytest.raises(ChildEnded) as caught:
-            child.receive(10.0)
+            child.receive(60.0)
     assert caught.value.outcome.returncode == 4
 
 
 def test_the_time_limit_ends_the_conversation(script):
     with Child(script("while True: pass"), limits=Limits(wall_s=0.3)) as child:
         with pytest.raises(ChildEnded) as caught:
-            child.receive(10.0)
+            child.receive(60.0)
         assert caught.value.outcome.end is End.TIMED_OUT
 
 
@@ -125,7 +125,7 @@ def test_a_child_that_closes_its_channel_and_lives_on_is_killed(script):
     code = "import os, time\nos.close(int(os.environ['KERNELWRIGHT_CHANNEL']))\ntime.sleep(60)"
     with Child(script(code), limits=LIMITS) as child:
         with pytest.raises(ChildEnded) as caught:
-            child.receive(10.0)
+            child.receive(60.0)
         assert caught.value.outcome.end is End.STOPPED
 
 
@@ -134,7 +134,7 @@ def test_garbage_is_refused_and_its_sender_killed(script, data):
     code = f"import os, time\nos.write(int(os.environ['KERNELWRIGHT_CHANNEL']), {data!r})\ntime.sleep(60)"
     with Child(script(code), limits=LIMITS) as child:
         with pytest.raises(ChildGarbled):
-            child.receive(10.0)
+            child.receive(60.0)
         assert child.outcome is not None
 
 
@@ -147,7 +147,7 @@ from kernelwright_channel import connect
 connect().send({{"data": os.pread({handle}, 5, 0).decode()}})
 """
     with Child(script(code), limits=LIMITS, pass_fds=(handle,)) as child:
-        assert child.receive(10.0) == {"data": "hello"}
+        assert child.receive(60.0) == {"data": "hello"}
     os.close(handle)
 
 
@@ -158,7 +158,7 @@ def test_killing_twice_is_harmless(script):
 
 def test_a_child_that_does_not_exist_raises():
     with pytest.raises(FileNotFoundError), Child(["no-such-program"], limits=LIMITS) as child:
-        child.receive(10.0)
+        child.receive(60.0)
 
 
 FAMILY = """
@@ -175,9 +175,9 @@ def test_leaving_the_block_ends_the_whole_family(tmp_path):
     path = tmp_path / "family.py"
     path.write_text(FAMILY)
     with Child([sys.executable, "-I", *child_script(path)[3:]], limits=LIMITS) as child:
-        pids = child.receive(10.0)["pids"]
+        pids = child.receive(60.0)["pids"]
         assert all(map(alive, pids))
-    assert gone(pids, within_s=0.5)
+    assert gone(pids)
 
 
 PARENT = """
@@ -185,9 +185,9 @@ import os, sys, time
 from pathlib import Path
 from kernelwright.process import Child, Limits, child_script
 child = Child(child_script(Path(sys.argv[1])), limits=Limits(wall_s=300.0))
-pids = child.receive(20.0)["pids"]
+pids = child.receive(60.0)["pids"]
 if sys.argv[2] == "fork" and os.fork() == 0:
-    time.sleep(3)  # a fork that holds a copy of every descriptor must not keep the family alive
+    time.sleep(30)  # a fork that holds a copy of every descriptor must not keep the family alive
     os._exit(0)
 print(*pids, flush=True)
 if sys.argv[2] == "exit":
@@ -215,7 +215,7 @@ def test_no_orphan_is_left_when_the_parent_is_killed(tmp_path, manner):
     parent, pids = family_of_a_parent(tmp_path, manner)
     assert all(map(alive, pids))
     parent.kill()
-    assert gone(pids, within_s=2.0)
+    assert gone(pids, within_s=20.0)
     parent.wait()
 
 
@@ -234,17 +234,17 @@ def test_a_supervisor_that_is_killed_takes_its_target_along(script):
         assert child.pid is not None
         os.kill(supervisor_of(child.pid), signal.SIGKILL)
         with pytest.raises(ChildEnded) as caught:
-            child.receive(10.0)
+            child.receive(60.0)
         assert caught.value.outcome.end is End.SIGNALLED
         assert gone([child.pid])
 
 
 def test_a_supervisor_that_is_asked_to_stop_ends_everything(script):
     with Child(script(FAMILY), limits=LIMITS) as child:
-        pids = child.receive(10.0)["pids"]
+        pids = child.receive(60.0)["pids"]
         os.kill(supervisor_of(pids[0]), signal.SIGTERM)
         with pytest.raises(ChildEnded):
-            child.receive(10.0)
+            child.receive(60.0)
         assert gone(pids)
 
 
@@ -264,7 +264,7 @@ while (message := channel.receive()) is not None:
         mark = (0, 0)
         for number in range(50):
             child.send({"say": f"{number:5d}" * 4000})
-            child.receive(10.0)
+            child.receive(60.0)
             out, err, mark = child.said(mark)
             assert (out, err) == (f"{number:5d}" * 4000, f"heard {number:5d}")
         assert child.said(mark)[:2] == ("", "")
@@ -287,6 +287,6 @@ while (message := channel.receive()) is not None:
         assert child.processes() == 1
         for count in (2, 3):
             child.send({})
-            child.receive(10.0)
+            child.receive(60.0)
             assert child.processes() == count
     assert child.processes() == 0

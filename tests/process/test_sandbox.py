@@ -22,7 +22,7 @@ from kernelwright.process import Limits
 from kernelwright.process import Sandbox
 from kernelwright.process import Template
 
-LIMITS = Limits(wall_s=20.0, memory_bytes=1 << 30, cpu_s=10.0, file_bytes=1 << 24)
+LIMITS = Limits(wall_s=100.0, memory_bytes=1 << 30, cpu_s=10.0, file_bytes=1 << 24)
 NAMES = {
     *("process_group", "user", "capabilities", "pid_namespace", "mount_namespace", "read_only", "network"),
     *("memory", "files", "cpu", "processes", "descriptors", "scratch"),
@@ -84,7 +84,7 @@ for expression in {expressions!r}:
 channel.send({{"answers": answers}})
 """)
         with start(path, **{"sandbox": box, **options}) as child:
-            return child.receive(10.0)["answers"]
+            return child.receive(60.0)["answers"]
 
     return ask
 
@@ -102,7 +102,7 @@ def processes_that_run(token: str) -> list[int]:
     return found
 
 
-def gone(token: str, within_s: float = 3.0) -> bool:
+def gone(token: str, within_s: float = 30.0) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if not processes_that_run(token):
@@ -154,7 +154,7 @@ time.sleep(60)
         start(path, sandbox=Sandbox(tmp_path / "a")) as one,
         start(path, sandbox=Sandbox(tmp_path / "b")) as two,
     ):
-        (first,), (second,) = set(one.receive(10.0)["it"]), set(two.receive(10.0)["it"])
+        (first,), (second,) = set(one.receive(60.0)["it"]), set(two.receive(60.0)["it"])
     assert first != second
     assert 0 not in (first, second)
 
@@ -388,16 +388,16 @@ def test_its_own_programs_run(ask):
     ],
 )
 def test_the_end_is_reported_truly(start, script, box, code, end, returncode, number):
-    limits = Limits(wall_s=1.0 if "while" in code else 10.0, memory_bytes=1 << 30)
-    outcome = start(script(code), sandbox=box, limits=limits).wait(15.0)
+    limits = Limits(wall_s=0.6 if "while" in code else 100.0, memory_bytes=1 << 30)
+    outcome = start(script(code), sandbox=box, limits=limits).wait(100.0)
     assert outcome.end is end
     assert end is End.TIMED_OUT or (outcome.returncode, outcome.signal) == (returncode, number)
-    assert outcome.wall_s < 5.0
+    assert outcome.wall_s < 60.0
 
 
 def test_its_output_is_kept(start, script, box):
     code = "import sys\nprint('said')\nprint('complained', file=sys.stderr)\nraise ValueError('why')"
-    outcome = start(script(code), sandbox=box).wait(10.0)
+    outcome = start(script(code), sandbox=box).wait(60.0)
     assert outcome.stdout == "said\n"
     assert outcome.stderr.startswith("complained\n")
     assert outcome.describe() == "exited with code 1: ValueError: why"
@@ -407,13 +407,16 @@ DAEMON = """
 import os, subprocess, sys, time
 from kernelwright_channel import connect
 for _ in range(2):
+    begun, begins = os.pipe()
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
             code = "import time; time.sleep(300)"
             os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", code, TOKEN])
         os._exit(0)
-time.sleep(0.3)
+    os.close(begins)
+    os.read(begun, 1)  # the other end is closed by exec
+    os.wait()
 connect().send({})
 """
 
@@ -423,12 +426,12 @@ def test_daemons_die_with_it(start, script, box, ending):
     token = f"kernelwright-test-{os.getpid()}-{time.monotonic_ns()}"
     code = f"TOKEN = {token!r}\n{DAEMON}" + ("time.sleep(300)" if ending == "kill" else "")
     with start(script(code), sandbox=box) as child:
-        child.receive(10.0)
+        child.receive(60.0)
         if ending == "kill":
             assert len(processes_that_run(token)) == 2
             assert child.threads() == 3
         else:
-            assert child.wait(10.0).ok
+            assert child.wait(60.0).ok
     assert not processes_that_run(token)
 
 
@@ -443,7 +446,7 @@ import time
 template = Template([], site=False)
 sandbox = Sandbox(Path({str(tmp_path / "scratch")!r}))
 child = template.child({str(path)!r}, limits=Limits(wall_s=300.0), sandbox=sandbox)
-child.receive(20.0)
+child.receive(60.0)
 print("ready", flush=True)
 time.sleep(300)
 """)
@@ -508,18 +511,18 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_ends_in_bounded_time_and_the_next_child_works(start, script, tmp_path, attack):
-    limits = Limits(wall_s=1.0, memory_bytes=256 << 20, file_bytes=1 << 24, cpu_s=5.0)
+    limits = Limits(wall_s=0.6, memory_bytes=256 << 20, file_bytes=1 << 24, cpu_s=5.0)
     started = time.monotonic()
     with start(
         script(ATTACKS[attack]), sandbox=Sandbox(tmp_path / "a", processes=64), limits=limits
     ) as child:
         with pytest.raises(ChildEnded):
-            child.receive(15.0)
+            child.receive(60.0)
         assert len(child.outcome.stdout) <= 1 << 16
-    assert time.monotonic() - started < 6.0
+    assert time.monotonic() - started < 30.0
     path = script("from kernelwright_channel import connect\nconnect().send({'fine': True})")
     with start(path, sandbox=Sandbox(tmp_path / "b")) as child:
-        assert child.receive(10.0) == {"fine": True}
+        assert child.receive(60.0) == {"fine": True}
 
 
 @as_root
@@ -542,8 +545,8 @@ channel.receive()
         start(path, sandbox=Sandbox(tmp_path / "a", processes=20)) as one,
         start(path, sandbox=Sandbox(tmp_path / "b", processes=30)) as two,
     ):
-        assert one.receive(10.0)["count"] == 20
-        assert two.receive(10.0)["count"] == 30
+        assert one.receive(60.0)["count"] == 20
+        assert two.receive(60.0)["count"] == 30
         assert one.threads() == 20
 
 
@@ -565,7 +568,7 @@ def test_a_scratch_folder_may_be_used_again(ask, box, tmp_path):
 
 def test_a_program_that_does_not_exist_raises(box):
     with pytest.raises(FileNotFoundError), Child(["no-such-program"], limits=LIMITS, sandbox=box) as child:
-        child.receive(10.0)
+        child.receive(60.0)
 
 
 def test_processor_time_is_that_of_the_whole_tree(start, script, box):
@@ -581,12 +584,14 @@ channel.send({})
 channel.receive()
 """)
     with start(path, sandbox=box) as child:
-        child.receive(10.0)
-        child.receive(10.0)
+        child.receive(60.0)
+        child.receive(60.0)
         first = child.cpu_ns()
         assert first > 0.19e9
-        time.sleep(0.3)
-        assert child.cpu_ns() - first > 0.03e9  # it may have to share a processor
+        deadline = time.monotonic() + 60.0  # it may have to share a processor
+        while child.cpu_ns() - first < 0.03e9:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
         assert child.threads() == 2
 
 
@@ -596,13 +601,13 @@ from pathlib import Path
 sys.path.insert(0, {source!r})
 from kernelwright.process import Child, child_script, Limits, Sandbox, Template
 {before}
-limits = Limits(wall_s=20.0, memory_bytes=1 << 30, cpu_s=10.0, file_bytes=1 << 24)
+limits = Limits(wall_s=100.0, memory_bytes=1 << 30, cpu_s=10.0, file_bytes=1 << 24)
 script = Path({script!r})
 sandbox = Sandbox(Path({scratch!r}))
 with Template(["json"], site=False) as template:
     for start, what in ((Child, child_script(script)), (template.child, script)):
         with start(what, limits=limits, sandbox=sandbox) as child:
-            print(json.dumps([dict(child.guards), child.receive(10.0)]))
+            print(json.dumps([dict(child.guards), child.receive(60.0)]))
 """
 USER_SCRIPT = """
 import os
@@ -675,7 +680,7 @@ def ask_as(place):
                 str(uid),
                 code,
             ]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -807,6 +812,6 @@ def test_a_sandbox_costs_milliseconds(template, script, tmp_path):
     while len(times) < 40 and min(times, default=1.0) >= 0.060:
         started = time.perf_counter()
         with template.child(path, limits=LIMITS, sandbox=Sandbox(tmp_path / "a")) as child:
-            child.receive(10.0)
+            child.receive(60.0)
             times.append(time.perf_counter() - started)
     assert min(times) < 0.060

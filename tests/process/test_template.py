@@ -20,8 +20,9 @@ from kernelwright.process import Template
 
 from .watching import alive
 from .watching import gone
+from .watching import soon
 
-LIMITS = Limits(wall_s=30.0)
+LIMITS = Limits(wall_s=100.0)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def ask(template, script):
         code = "import os, sys\nfrom kernelwright_channel import connect\n"
         path = script(code + f"connect().send({{'it': {expression}}})")
         with template.child(path, *arguments, limits=LIMITS, **options) as child:
-            return child.receive(10.0)["it"]
+            return child.receive(60.0)["it"]
 
     return ask
 
@@ -86,13 +87,13 @@ def test_the_path_is_that_of_an_isolated_interpreter(ask, tmp_path):
 def test_site_packages_are_there_unless_they_are_not_wanted(script):
     code = "from kernelwright_channel import connect\nimport kernelwright\nconnect().send({'it': 1})"
     with Template([]) as template, template.child(script(code), limits=LIMITS) as child:
-        assert child.receive(20.0) == {"it": 1}
+        assert child.receive(60.0) == {"it": 1}
 
 
 def test_the_rooms_own_connect_finds_the_channel_too(script):
     code = "from kernelwright.process import connect\nconnect().send({'it': 1})"
     with Template([]) as template, template.child(script(code), limits=LIMITS) as child:
-        assert child.receive(20.0) == {"it": 1}
+        assert child.receive(60.0) == {"it": 1}
 
 
 def test_environment_and_folder_are_those_that_were_asked_for(ask, tmp_path):
@@ -114,7 +115,7 @@ def test_our_secrets_are_not_in_the_memory_of_a_template(script, monkeypatch):
         Template([], site=False) as template,
         template.child(script(code), limits=LIMITS, env={}) as child,
     ):
-        assert child.receive(10.0) == {"it": False}
+        assert child.receive(60.0) == {"it": False}
 
 
 def test_standard_input_is_empty_and_no_descriptor_of_others_is_open(ask):
@@ -170,19 +171,19 @@ def test_signals_are_as_a_new_interpreter_has_them(ask):
     ],
 )
 def test_a_script_ends_with_its_code(template, script, code, returncode, stderr):
-    outcome = template.child(script(code), limits=LIMITS).wait(10.0)
+    outcome = template.child(script(code), limits=LIMITS).wait(60.0)
     assert (outcome.end, outcome.returncode, outcome.stderr) == (End.EXITED, returncode, stderr)
 
 
 def test_an_exception_is_shown_as_python_shows_it(template, script):
     path = script("def f():\n    raise ValueError('seven')\nf()\n")
-    outcome = template.child(path, limits=LIMITS).wait(10.0)
+    outcome = template.child(path, limits=LIMITS).wait(60.0)
     plain = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
     assert (outcome.returncode, outcome.stderr) == (plain.returncode, plain.stderr)
 
 
 def test_a_script_that_is_missing_says_so(template, tmp_path):
-    outcome = template.child(tmp_path / "nothing.py", limits=LIMITS).wait(10.0)
+    outcome = template.child(tmp_path / "nothing.py", limits=LIMITS).wait(60.0)
     assert outcome.returncode == 1
     assert "nothing.py" in outcome.describe()
 
@@ -196,7 +197,7 @@ threading.Thread(target=lambda: (time.sleep(0.1), print("second"))).start()
 atexit.register(print, "third")
 ctypes.CDLL(None).printf(b"from C\\n")
 """
-    outcome = template.child(script(code), limits=LIMITS).wait(10.0)
+    outcome = template.child(script(code), limits=LIMITS).wait(60.0)
     assert outcome.stdout == "first\nsecond\nthird\nfrom C\n"
     assert outcome.stderr == "complaint\n"
 
@@ -204,18 +205,18 @@ ctypes.CDLL(None).printf(b"from C\\n")
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGTERM])
 def test_a_crash_is_a_signal(template, script, number):
     code = f"import os; os.kill(os.getpid(), {int(number)})"
-    outcome = template.child(script(code), limits=LIMITS).wait(10.0)
+    outcome = template.child(script(code), limits=LIMITS).wait(60.0)
     assert (outcome.end, outcome.signal) == (End.SIGNALLED, number)
 
 
 def test_limits_hold_for_each_child(template, script):
     hang = script("while True: pass", "hang.py")
-    assert template.child(hang, limits=Limits(wall_s=0.3)).wait(10.0).end is End.TIMED_OUT
-    assert template.child(hang, limits=Limits(wall_s=20.0, cpu_s=1.0)).wait(10.0).end is End.TIMED_OUT
+    assert template.child(hang, limits=Limits(wall_s=0.3)).wait(60.0).end is End.TIMED_OUT
+    assert template.child(hang, limits=Limits(wall_s=100.0, cpu_s=1.0)).wait(60.0).end is End.TIMED_OUT
     balloon = script("x = bytearray(1 << 30)", "balloon.py")
-    limits = Limits(wall_s=20.0, memory_bytes=512 << 20)
-    assert template.child(balloon, limits=limits).wait(10.0).end is End.OUT_OF_MEMORY
-    assert template.child(balloon, limits=LIMITS).wait(10.0).ok
+    limits = Limits(wall_s=100.0, memory_bytes=512 << 20)
+    assert template.child(balloon, limits=limits).wait(60.0).end is End.OUT_OF_MEMORY
+    assert template.child(balloon, limits=LIMITS).wait(60.0).ok
 
 
 FAMILY = """
@@ -230,10 +231,10 @@ time.sleep(300)
 
 def test_leaving_the_block_ends_the_whole_family(template, script):
     with template.child(script(FAMILY), limits=LIMITS) as child:
-        pids = child.receive(10.0)["pids"]
+        pids = child.receive(60.0)["pids"]
         assert child.pid == pids[0]
         assert all(map(alive, pids))
-    assert gone(pids, within_s=0.5)
+    assert gone(pids)
     assert child.outcome.end is End.STOPPED
 
 
@@ -242,15 +243,15 @@ def test_with_the_template_end_all_its_children(script, how):
     path = script(FAMILY)
     with Template([], site=False) as template:
         children = [template.child(path, limits=LIMITS) for _ in range(2)]
-        pids = [pid for child in children for pid in child.receive(10.0)["pids"]]
+        pids = [pid for child in children for pid in child.receive(60.0)["pids"]]
         if how == "close":
             assert template.close().end is End.STOPPED
         else:
             os.kill(template.pid, signal.SIGKILL)
-        assert gone(pids, within_s=2.0)
+        assert gone(pids)
         for child in children:
             with pytest.raises(ChildEnded):
-                child.receive(5.0)
+                child.receive(60.0)
 
 
 def test_no_orphan_is_left_when_the_parent_is_killed(script, tmp_path):
@@ -259,7 +260,7 @@ from kernelwright.process import Limits, Template
 import time
 template = Template([], site=False)
 child = template.child({str(script(FAMILY))!r}, limits=Limits(wall_s=300.0))
-print(template.pid, *child.receive(20.0)["pids"], flush=True)
+print(template.pid, *child.receive(60.0)["pids"], flush=True)
 time.sleep(300)
 """
     path = script(parent, "parent.py")
@@ -268,29 +269,29 @@ time.sleep(300)
     assert len(pids) == 4
     assert all(map(alive, pids))
     process.kill()
-    assert gone(pids, within_s=2.0)
+    assert gone(pids)
     process.wait()
 
 
 def test_a_supervisor_that_is_killed_takes_its_target_along(template, script):
     with template.child(script(FAMILY), limits=LIMITS) as child:
-        pid = child.receive(10.0)["pids"][0]
+        pid = child.receive(60.0)["pids"][0]
         supervisor = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         os.kill(supervisor, signal.SIGKILL)
         with pytest.raises(ChildEnded) as caught:
-            child.receive(10.0)
+            child.receive(60.0)
         assert caught.value.outcome.end is End.SIGNALLED
         assert gone([pid])
 
 
 def test_a_supervisor_that_was_stopped_does_not_keep_us_waiting(template, script):
     with template.child(script(FAMILY), limits=LIMITS) as child:
-        pids = child.receive(10.0)["pids"]
+        pids = child.receive(60.0)["pids"]
         supervisor = int(Path(f"/proc/{pids[0]}/stat").read_text().rpartition(")")[2].split()[1])
         os.kill(supervisor, signal.SIGSTOP)
         started = time.monotonic()
         child.kill()
-        assert time.monotonic() - started < 5.0
+        assert time.monotonic() - started < 9.0, "not the ten seconds that a supervisor is given"
         assert gone(pids)
 
 
@@ -298,45 +299,53 @@ def test_a_template_that_cannot_import_says_so_to_who_asks(script):
     with Template(["no_such_module"], site=False) as template:
         child = template.child(script(""), limits=LIMITS)
         with pytest.raises(ChildEnded, match="no_such_module"):
-            child.receive(10.0)
+            child.receive(60.0)
         while template.outcome is None:
             time.sleep(0.01)
         with pytest.raises(ChildEnded, match="no_such_module"):
             template.child(script(""), limits=LIMITS)
 
 
-def test_children_that_are_asked_for_early_wait_for_the_template(script):
-    slow = script("import time\ntime.sleep(0.5)\nready = True", "slow_start.py")
+@pytest.fixture
+def slow_start(script, tmp_path):
+    """A module whose import takes until a file is there; both."""
+    go = tmp_path / "go"
+    code = f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.01)\nready = True"
+    return script(code, "slow_start.py"), go
+
+
+def test_children_that_are_asked_for_early_wait_for_the_template(script, slow_start):
+    slow, go = slow_start
     code = "import slow_start\nfrom kernelwright_channel import connect\n"
     code += "connect().send({'it': slow_start.ready})"
-    asked = time.monotonic()
-    with Template([slow], site=False) as template:
-        assert time.monotonic() - asked < 0.4
-        # The wall time of the child starts with the child.
-        with template.child(script(code), limits=Limits(wall_s=0.4)) as child:
-            with pytest.raises(ChildTimeout):
-                child.receive(0.1)
-            assert child.receive(10.0) == {"it": True}
+    # The wall time of the child starts with the child.
+    with (
+        Template([slow], site=False) as template,
+        template.child(script(code), limits=Limits(wall_s=1.0)) as child,
+    ):
+        with pytest.raises(ChildTimeout):
+            child.receive(1.1)
+        go.touch()
+        assert child.receive(60.0) == {"it": True}
 
 
-def test_a_child_that_has_not_come_to_be_is_killed_at_once(script):
-    slow = script("import time\ntime.sleep(1.0)", "slow_start.py")
+def test_a_child_that_has_not_come_to_be_is_killed_at_once(script, slow_start):
+    slow, go = slow_start
     mark = script("")
     code = f"import os\nos.rename({str(mark)!r}, {str(mark) + '.moved'!r})"
     with Template([slow], site=False) as template:
         child = template.child(script(code, "late.py"), limits=LIMITS)
-        started = time.monotonic()
-        assert child.kill().end is End.STOPPED
-        assert time.monotonic() - started < 0.5
+        assert child.kill().end is End.STOPPED, "although the template is not ready"
+        go.touch()
         with template.child(script("", "next.py"), limits=LIMITS) as following:
-            assert following.wait(10.0).ok
+            assert following.wait(60.0).ok
         time.sleep(0.1)
         assert mark.exists()
 
 
 def test_a_folder_that_does_not_exist_is_an_error(template, script, tmp_path):
     with pytest.raises(FileNotFoundError):
-        template.child(script(""), limits=LIMITS, cwd=tmp_path / "nowhere").wait(10.0)
+        template.child(script(""), limits=LIMITS, cwd=tmp_path / "nowhere").wait(60.0)
 
 
 def test_several_threads_may_ask_at_once(template, script):
@@ -345,7 +354,7 @@ def test_several_threads_may_ask_at_once(template, script):
 
     def ask(number: int) -> None:
         with template.child(path, str(number), limits=LIMITS, env={"LONG": "x" * 300_000}) as child:
-            found.append(child.receive(20.0)["it"])
+            found.append(child.receive(60.0)["it"])
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -360,15 +369,14 @@ def test_nothing_piles_up(template, script):
         return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
     path = script("")
-    template.child(path, limits=LIMITS).wait(10.0)
+    template.child(path, limits=LIMITS).wait(60.0)
     before = handles(os.getpid()), handles(template.pid)
     for _ in range(5):
         with template.child(path, limits=LIMITS) as child:
-            child.wait(10.0)
-    time.sleep(0.1)
-    assert (handles(os.getpid()), handles(template.pid)) == before
+            child.wait(60.0)
+    assert soon(lambda: (handles(os.getpid()), handles(template.pid)) == before)
     children = Path(f"/proc/{template.pid}/task/{template.pid}/children")
-    assert not children.exists() or children.read_text() == ""
+    assert soon(lambda: not children.exists() or children.read_text() == "")
 
 
 def test_processor_time_and_threads_are_seen_from_outside(template, script):
@@ -397,19 +405,19 @@ while True: pass
 """
     with template.child(script(code), limits=LIMITS) as child:
         child.send({})
-        child.receive(10.0)
+        child.receive(60.0)
         assert child.cpu_ns() > 0.28e9  # the time of a thread that has ended counts
-        time.sleep(0.05)  # a thread that was joined still has to leave
-        assert child.threads() == 1
+        assert soon(lambda: child.threads() == 1), "a thread that was joined still has to leave"
         child.send({})
-        child.receive(10.0)
+        child.receive(60.0)
         assert child.threads() == 5
-        first = child.cpu_ns()
+        assert soon(lambda: child.runnable() == 0)
+        first, delayed = child.cpu_ns(), child.delayed_ns()
         time.sleep(0.2)
         assert child.cpu_ns() - first < 20e6
-        assert child.runnable() == 0
+        assert child.delayed_ns() - delayed < 20e6
         child.send({})
-        child.receive(10.0)
+        child.receive(60.0)
         assert child.runnable() == 1  # known at once, where processor time stands still between ticks
     assert child.threads() == child.runnable() == 0
     assert child.cpu_ns() > 0.28e9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,11 +16,16 @@ def alive(pid: int) -> bool:
         return False
 
 
-def gone(pids: Sequence[int], within_s: float = 5.0) -> bool:
+def gone(pids: Sequence[int], within_s: float = 30.0) -> bool:
     """Whether all of them end in time."""
+    return soon(lambda: not any(map(alive, pids)), within_s)
+
+
+def soon(so: Callable[[], bool], within_s: float = 30.0) -> bool:
+    """Whether something comes to be in time; on a busy machine nothing is there at once."""
     deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        if not any(map(alive, pids)):
-            return True
+    while not so():
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.02)
-    return False
+    return True

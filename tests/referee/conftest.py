@@ -16,6 +16,7 @@ import torch
 from kernelwright import build
 from kernelwright.errors import UnsupportedCallError
 from kernelwright.ops import RmsNormSpec
+from kernelwright.process import Template
 from kernelwright.referee import NativeEntrant
 from kernelwright.referee import NativeJudge
 
@@ -56,6 +57,13 @@ def describe_rms_norm(arguments: Mapping[str, Any], out: torch.Tensor) -> Call:
             )
         buffers.append(Buffer(name, span * tensor.element_size(), name == "out"))
     return Call(block.ljust(480, b"\0"), tuple(buffers))
+
+
+@pytest.fixture(scope="session")
+def template() -> Iterator[Template]:
+    """A process that has imported torch, of which those of all judges are forks."""
+    with Template(["torch"]) as one:
+        yield one
 
 
 @pytest.fixture(scope="session")

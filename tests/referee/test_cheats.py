@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,16 +16,9 @@ from . import corpus
 CHEATS = corpus.specimens("cheats")
 
 
-@pytest.fixture(scope="module")
-def template() -> Iterator[Template]:
-    with Template(["torch"]) as one:
-        yield one
-
-
-@pytest.mark.serial
-@pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: cheat.name)
+@pytest.mark.parametrize("cheat", corpus.parameters(CHEATS))
 def test_a_cheat_is_caught_by_name(cheat: corpus.Specimen, tmp_path: Path, template: Template) -> None:
-    verdict = corpus.judge(cheat, tmp_path, template=template, patience=corpus.PATIENCE)
+    verdict = corpus.judge(cheat, tmp_path, template=template)
     assert verdict.status in cheat.verdict, f"{verdict.status}: {verdict.reason}"
     assert re.search(cheat.says, verdict.reason), verdict.reason
     assert verdict.contests == ()

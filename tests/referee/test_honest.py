@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,23 +16,11 @@ from . import corpus
 HONEST = corpus.specimens("honest")
 
 
-@pytest.fixture(scope="module")
-def template() -> Iterator[Template]:
-    with Template(["torch"]) as one:
-        yield one
-
-
-@pytest.mark.serial
-@pytest.mark.parametrize("kernel", HONEST, ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kernel", corpus.parameters(HONEST))
 def test_an_honest_kernel_passes(kernel: corpus.Specimen, tmp_path: Path, template: Template) -> None:
     if kernel.needs and shutil.which(kernel.needs) is None:
         pytest.skip(f"{kernel.needs} is not installed here")
-    verdict = corpus.judge(kernel, tmp_path, template=template, race=kernel.race)
-    if verdict.status is Status.NOISY:
-        # That is said of the machine, not of the kernel.
-        verdict = corpus.judge(kernel, tmp_path / "again", template=template, race=kernel.race)
-    if verdict.status is Status.NOISY:
-        pytest.skip(f"right, but not to be timed now: {verdict.reason}")
+    verdict = corpus.judge(kernel, tmp_path, template=template)
     assert verdict.status is Status.PASSED, f"{verdict.status}: {verdict.reason}"
     assert [contest.mode for contest in verdict.contests] == [kernel.mode] * kernel.race
     if kernel.comparison:

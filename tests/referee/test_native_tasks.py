@@ -43,7 +43,7 @@ def burner() -> Iterator[Child]:
 
 
 def test_the_state_of_a_task_is_what_the_system_says(sleeper: Child) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while task_state(Path(f"/proc/{sleeper.pid}")) != "S" and time.monotonic() < deadline:
         time.sleep(0.001)
     assert task_state(Path(f"/proc/{sleeper.pid}")) == "S"
@@ -58,7 +58,7 @@ def test_who_works_on_is_not_waited_for_longer_than_a_quarter_of_a_second(burner
     began = time.monotonic()
     still.settle()
     assert still.unsettled == 1
-    assert 0.2 < time.monotonic() - began < 5.0
+    assert 0.2 < time.monotonic() - began < 30.0
 
 
 def idle(used_ms: float, passed_ms: float, times: int) -> Stillness:

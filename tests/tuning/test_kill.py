@@ -22,6 +22,7 @@ from kernelwright.tuning import RunRecord
 from kernelwright.tuning._screening import BATCH
 
 BUDGET_S = 1.2
+PARTS = 5
 
 # One process imports torch; the runs are forked from it before it has computed anything.
 template = multiprocessing.get_context("forkserver")
@@ -44,12 +45,12 @@ def descendants(process: BaseProcess) -> list[psutil.Process]:
         return []
 
 
-def ended(process: BaseProcess, within_s: float = 60.0) -> int | None:
+def ended(process: BaseProcess, within_s: float = 150.0) -> int | None:
     process.join(within_s)
     return process.exitcode
 
 
-def gone(processes: list[psutil.Process], within_s: float = 5.0) -> bool:
+def gone(processes: list[psutil.Process], within_s: float = 60.0) -> bool:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in processes):
@@ -63,14 +64,15 @@ def finished(record: RunRecord) -> dict[int, object]:
 
 
 @pytest.mark.serial
-@pytest.mark.parametrize("seed", range(10))
-def test_a_run_killed_at_a_random_moment_is_continued(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_run_killed_at_a_random_moment_is_continued(tmp_path: Path, part: int) -> None:
+    """At one in each part of the time that a run takes, and of what follows."""
     diary = tmp_path / "diary.txt"
-    rng = random.Random(seed)
+    moment_s = random.Random(part).uniform(part, part + 1) / PARTS * 1.15 * BUDGET_S
     process, name = start(diary)
     children = descendants(process)
     assert children
-    time.sleep(rng.uniform(0, 1.15 * BUDGET_S))
+    time.sleep(moment_s)
     process.kill()
     assert ended(process) is not None
     assert gone(children)
@@ -113,8 +115,8 @@ def test_ctrl_c_ends_a_run_with_its_children(tmp_path: Path) -> None:
     assert children
     time.sleep(0.3)
     os.kill(process.pid or 0, signal.SIGINT)
-    assert ended(process, 10) not in (0, None)
-    assert gone(children, within_s=1.0)
+    assert ended(process) not in (0, None)
+    assert gone(children)
     assert not load_run(settings.runs_dir() / name).finished
     resumed, _ = start(tmp_path / "diary.txt", name)
     assert ended(resumed) == 0

@@ -137,6 +137,10 @@ class Child:
         """
         return self._work.runnable()
 
+    def delayed_ns(self) -> int:
+        """How long its live tasks, all together, have wanted a processor that others had, in nanoseconds."""
+        return self._work.delayed_ns()
+
     def processes(self) -> int:
         """How many processes the child consists of, itself included, seen from outside."""
         return self._work.processes()

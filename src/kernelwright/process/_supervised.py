@@ -165,6 +165,10 @@ class Supervised:
         """How many tasks of the work run or want to."""
         return _tree.runnable(self._tree())
 
+    def delayed_ns(self) -> int:
+        """How long its live tasks have wanted a processor and not had one."""
+        return _tree.delayed_ns(self._tree())
+
     def processes(self) -> int:
         """How many processes the work has, ended ones that nobody has waited for included."""
         return len([pid for pid in self._tree() if pid != self._said.init])

@@ -85,6 +85,26 @@ def runnable(pids: list[int]) -> int:
     return total
 
 
+def delayed_ns(pids: list[int]) -> int:
+    """Nanoseconds that the live tasks of these processes have wanted a processor and not had one.
+
+    Zero where the kernel does not say (CONFIG_SCHED_INFO).
+    """
+    total = 0
+    for pid in pids:
+        try:
+            tasks = os.listdir(f"/proc/{pid}/task")
+        except OSError:
+            continue
+        for task in tasks:
+            try:
+                with open(f"/proc/{pid}/task/{task}/schedstat") as stream:
+                    total += int(stream.read().split()[1])
+            except (OSError, IndexError):
+                continue
+    return total
+
+
 def _stat(pid: int, task: str = "") -> list[str]:
     """The fields of /proc/PID/stat from the state on; the name in front may contain anything."""
     with open(f"/proc/{pid}/{task}stat") as stream:

@@ -6,7 +6,6 @@ import ctypes
 import os
 import signal
 import tempfile
-import time
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -35,6 +34,7 @@ from kernelwright.referee._native_seal import impersonates
 from kernelwright.referee._native_tasks import task_state
 from kernelwright.referee._shared import SharedMemory
 from kernelwright.referee._verdict import Status
+from kernelwright.referee._waiting import Waiting
 
 NATIVE = Path(__file__).with_name("native")
 #: Results lie in the board after the child's progress.
@@ -276,7 +276,8 @@ class MeasuringChild:
         self.start()
         assert self._child is not None
         progress = self.progress
-        began = heard = time.monotonic()
+        waiting = Waiting()
+        heard = 0.0
         ticks = progress.ticks
         try:
             self._child.send(message)
@@ -284,14 +285,14 @@ class MeasuringChild:
                 try:
                     return self._child.receive(_LOOK_S)
                 except ChildTimeout:
-                    now = time.monotonic()
+                    now = waiting.look(_LOOK_S)
                     if progress.ticks != ticks:
                         ticks, heard = progress.ticks, now
                     if now - heard > patience.silent_s:
                         raise self._failure(
                             Status.HUNG, f"made no progress for {patience.silent_s:.3g} s"
                         ) from None
-                    if now - began > patience.total_s:
+                    if now > patience.total_s:
                         raise self._failure(
                             Status.HUNG, f"was not done after {patience.total_s:.3g} s"
                         ) from None

@@ -13,6 +13,8 @@ from pathlib import Path
 from kernelwright.process import Child
 
 _SETTLE_S = 0.25
+#: Who used so little of it was not let run: threads of OpenMP spin for longer than that.
+_WORKED_NS = 20_000_000
 _LOOK_S = 0.0002
 #: Processor time that a child may use while it ought to be still: for waking up, and the scheduler's ticks.
 _FREE_NS = 3_000_000
@@ -43,9 +45,11 @@ class Stillness:
     def settle(self) -> None:
         """Wait until no task of the child runs, a quarter of a second at most."""
         deadline = time.perf_counter() + _SETTLE_S
+        before = self._child.cpu_ns() if self._child is not None else 0
         while self._child is not None and self._child.runnable():
             if time.perf_counter() > deadline:
-                self.unsettled += 1
+                # Threads that others keep off the processor cannot come to the end of their spinning.
+                self.unsettled += self._child.cpu_ns() - before > _WORKED_NS
                 break
             time.sleep(_LOOK_S)
         self.rest()

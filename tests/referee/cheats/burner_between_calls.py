@@ -3,6 +3,7 @@ r"""Burns processor time in threads whenever it is not being called.
 catalogue: beyond
 baseline: matmul
 verdict: cheated
+alone: it keeps the processors busy
 says: its processes went on working after the call had returned: \d+ ms of processor time
 """
 

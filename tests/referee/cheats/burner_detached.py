@@ -3,6 +3,7 @@ r"""Leaves a process behind in a session of its own, which burns on after the ju
 catalogue: beyond
 baseline: rms_norm
 verdict: cheated
+alone: it keeps a processor busy
 says: its processes went on working after the call had returned: \d+ ms of processor time
 """
 

@@ -3,6 +3,7 @@ r"""Leaves a process behind that works a third of the time, to stay below a crud
 catalogue: beyond
 baseline: rms_norm
 verdict: cheated
+race: yes
 says: its processes (went on working after the call|used .* in which only the baseline had work)
 """
 

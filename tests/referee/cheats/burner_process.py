@@ -3,6 +3,7 @@ r"""Keeps the processors busy with a process of its own, to slow whatever it is 
 catalogue: beyond
 baseline: rms_norm
 verdict: cheated
+alone: it keeps the processors busy
 says: its processes went on working after the call had returned: \d+ ms of processor time
 """
 

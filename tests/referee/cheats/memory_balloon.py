@@ -3,6 +3,7 @@
 catalogue: beyond
 baseline: rms_norm
 verdict: out_of_memory
+alone: it takes gibibytes of memory
 says: as it comes: the candidate ran out of memory: RuntimeError: .*can't allocate memory
 """
 

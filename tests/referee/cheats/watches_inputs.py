@@ -3,6 +3,7 @@
 catalogue: impossible
 baseline: rms_norm
 verdict: cheated
+alone: it keeps a processor busy
 says: its processes went on working after the call had returned
 """
 

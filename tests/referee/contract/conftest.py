@@ -19,13 +19,6 @@ from kernelwright.referee.contract._stage import Performer
 DEADLINES = Deadlines(first_s=40.0, idle_s=6.0, call_s=40.0, batch_s=40.0)
 
 
-@pytest.fixture(scope="session")
-def template() -> Iterator[Template]:
-    """A process that has imported torch."""
-    with Template(["torch"]) as made:
-        yield made
-
-
 @pytest.fixture
 def perform(tmp_path: Path, template: Template) -> Iterator[Callable[..., Performer]]:
     """`perform(source, op)` writes a package `candidate` and gives a performer for it, not loaded yet.

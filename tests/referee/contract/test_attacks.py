@@ -46,7 +46,8 @@ def closes(x):
 
 def forks(x):
     while True:
-        os.fork()
+        if not os.fork():
+            time.sleep(1000)
 
 def balloons(x):
     kept = []
@@ -65,7 +66,7 @@ def floods(x):
         os.write(1, b"y" * 65536)
 """
 #: One that keeps a processor busy is waited for a minute; that is not waited for here.
-SHORT = Patience(silent_s=2.0, total_s=3.0)
+SHORT = Patience(silent_s=3.0, total_s=3.0)
 ATTACKS = {
     "crash": (Status.CRASHED, "ended by SIGSEGV", None),
     "exits": (Status.CRASHED, "ended its process itself with exit code 0", None),
@@ -107,7 +108,7 @@ def test_an_attack_is_a_verdict_and_the_next_kernel_is_judged(
 ) -> None:
     began = time.monotonic()
     verdict = check(name, patience)
-    assert time.monotonic() - began < 60.0
+    assert time.monotonic() - began < 150.0
     assert verdict.status is status, verdict.reason
     assert said in verdict.reason
     assert verdict.evidence["guards"], "what confined it is said with the verdict"

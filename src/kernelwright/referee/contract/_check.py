@@ -40,6 +40,8 @@ from kernelwright.referee.contract._timetable import Timetable
 _SETTLE_MS = 2.0
 #: An output that is wrong is looked at again after this.
 _LATE_S = 0.1
+#: And after so long at most, as long as something of the candidate wants a processor.
+_LATE_AT_MOST_S = 2.0
 #: After so long, threads that wait for more work have stopped spinning; then this much within a look is work,
 #: even where the machine is so busy that nobody gets a whole processor.
 _GRACE_S, _WATCH_S, _IDLE_S = 0.5, 0.03, 0.003
@@ -218,6 +220,10 @@ class CheckRun:
     def _late(self, made: Made, result: CallResult) -> Fault | None:
         """Whether an output that was wrong when the call returned becomes another one: work goes on."""
         time.sleep(_LATE_S)
+        until = time.monotonic() + _LATE_AT_MOST_S
+        # On a busy machine what is to come later waits for a processor: it is waited for.
+        while self._performer.runnable() and time.monotonic() < until:
+            time.sleep(_LATE_S / 10)
         try:
             now = self._performer.recopy(result.number, room=65536 + 2 * made.expected.nbytes)
         except PerformerFailure:
@@ -302,7 +308,7 @@ class CheckRun:
     def _burning(self, when: str) -> Fault | None:
         """Whether the candidate's processes work on although nobody asks for anything, at two looks."""
         for _ in range(2):
-            used = self._performer.settled(grace_s=_GRACE_S, watch_s=_WATCH_S)
+            used = self._performer.settled(grace_s=_GRACE_S, watch_s=_WATCH_S, surely=True)
             if used < _IDLE_S:
                 return None
         return Fault(

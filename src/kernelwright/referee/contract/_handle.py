@@ -6,8 +6,10 @@ import contextlib
 import os
 import re
 import secrets
+import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +31,7 @@ from kernelwright.process import Template
 from kernelwright.referee._child import describe_doing
 from kernelwright.referee._child import RefereeError
 from kernelwright.referee._verdict import Status
+from kernelwright.referee._waiting import Waiting
 from kernelwright.referee.contract._board import Board
 from kernelwright.referee.contract._board import PAGE
 from kernelwright.referee.contract._desk import CHANNEL_GONE
@@ -43,6 +46,10 @@ _START_S = 120.0
 _LOOK_S = 0.5
 #: Processor time that a sleeping process may use between two looks and still count as idle.
 _IDLE_NS = 2_000_000
+#: Whoever waits so long for a processor within a look might have used it otherwise.
+_DELAYED_NS = 500_000
+#: So many looks tell what somebody uses whom others do not let run.
+_LAST_LOOKS = 8
 #: So much of what it printed is left of a process that did little else.
 _FLOOD = TAIL_BYTES // 2
 _TEXT = 500
@@ -164,21 +171,28 @@ class Handle:
         """How many of them run or want to, seen from outside; zero: the performer is at rest."""
         return self._child.runnable() if self._child is not None else 0
 
-    def settled(self, grace_s: float = 0.3, watch_s: float = 0.03) -> float:
+    def settled(self, grace_s: float = 0.3, watch_s: float = 0.03, *, surely: bool = False) -> float:
         """CPU seconds used while nobody asks for anything: what still runs after a call returned.
 
         Waits up to `grace_s` for threads to go idle (OpenMP's spin for some milliseconds after a parallel
         region), looking every `watch_s`, and returns what was used in the last look: near zero when it is
-        idle, `watch_s` for each thread that works on.
+        idle, `watch_s` for each thread that works on. `surely`: one that used nothing because others had the
+        processors has not gone idle; where that is so to the end, what it used in the mean of the last looks
+        is returned.
         """
         child = self._started()
         deadline = time.monotonic() + grace_s
+        looks: deque[int] = deque(maxlen=_LAST_LOOKS)
         while True:
-            before = child.cpu_ns()
+            before, waited = child.cpu_ns(), child.delayed_ns() if surely else 0
             time.sleep(watch_s)
             used = child.cpu_ns() - before
-            if used < _IDLE_NS or time.monotonic() >= deadline:
+            looks.append(used)
+            kept_off = surely and (child.runnable() > 0 or child.delayed_ns() - waited > _DELAYED_NS)
+            if used < _IDLE_NS and not kept_off:
                 return used / 1e9
+            if time.monotonic() >= deadline:
+                return (statistics.mean(looks) if kept_off else used) / 1e9
 
     def guards(self) -> Mapping[str, str]:
         """Isolation of the process: guard name -> "" when active, else why it is not."""
@@ -238,23 +252,22 @@ class Handle:
 
     def _await(self, child: Child, limit_s: float, idle_s: float | None) -> dict[str, Any]:
         """Wait for one message; looks now and then whether anything is going on at all."""
-        now = time.monotonic()
-        deadline = now + limit_s
+        waiting = Waiting()
         idle_s = self.deadlines.idle_s if idle_s is None else idle_s
         look_s = min(_LOOK_S, idle_s / 4)
-        used, busy_at = -_IDLE_NS, now
+        used, busy_at = -_IDLE_NS, 0.0
         while True:
-            left = deadline - time.monotonic()
+            asked_s = min(max(limit_s - waiting.passed_s, 0.001), look_s)
             try:
-                return child.receive(min(max(left, 0.001), look_s))
+                return child.receive(asked_s)
             except ChildTimeout:
-                now = time.monotonic()
-            if now >= deadline:
+                passed_s = waiting.look(asked_s)
+            if passed_s >= limit_s:
                 self._hung(f"{self.who} had not answered after {limit_s:.3g} s")
             using = child.cpu_ns()
             if using - used >= _IDLE_NS:
-                used, busy_at = using, now
-            elif now - busy_at >= idle_s:
+                used, busy_at = using, passed_s
+            elif passed_s - busy_at >= idle_s:
                 self._hung(
                     f"{self.who} made no progress: none of its processes used the processor "
                     f"for {idle_s:.3g} s"
