@@ -407,6 +407,7 @@ def run(asked: argparse.Namespace) -> None:
             with busy_core(asked.busy):
                 group = f"{asked.judge} {asked.mode} {asked.what} {condition}"
                 done = results["comparisons"].setdefault(group, [])
+                _same_settings(results, group, _settings(asked), path)
                 per_rows = Counter(one["rows"] for one in done)
                 left = [rows for rows in _round_robin(asked.rows, asked.count) if not _had(per_rows, rows)]
                 for rows in left:
@@ -418,6 +419,20 @@ def run(asked: argparse.Namespace) -> None:
         finally:
             judge.close()
     show(results)
+
+
+def _settings(asked: argparse.Namespace) -> dict[str, Any]:
+    """What a comparison's cost and certainty hang on."""
+    own = {"budget_s": asked.budget}
+    if asked.judge == "confirm":
+        own |= {"processes": asked.processes, "looks": asked.looks}
+    return own
+
+
+def _same_settings(results: dict[str, Any], group: str, own: dict[str, Any], path: Path) -> None:
+    known = results.setdefault("settings", {}).setdefault(group, own)
+    if known != own:
+        raise SystemExit(f"{path} holds `{group}` made with {known}, not {own}; name another with --json")
 
 
 def _steps(
@@ -468,6 +483,7 @@ def join(parts: list[Path], path: Path) -> None:
         found = load_results(part)
         for group, done in found["comparisons"].items():
             results["comparisons"].setdefault(group, []).extend(done)
+            _same_settings(results, group, found.get("settings", {}).get(group, {}), part)
         for key, planted in found["planted"].items():
             known = results["planted"].setdefault(key, planted)
             if known != planted:
