@@ -1,16 +1,28 @@
 """Which knobs each compiler has, and how they reach it."""
 
+from kernelwright.controls._adapter import Adapter
+from kernelwright.controls._adapter import adapter
+from kernelwright.controls._adapter import Injection
 from kernelwright.controls._codec import compiler_arguments
 from kernelwright.controls._codec import Controls
 from kernelwright.controls._codec import decode_controls
 from kernelwright.controls._codec import encode_controls
 from kernelwright.controls._codec import load_compiler_config
 from kernelwright.controls._codec import save_compiler_config
+from kernelwright.controls._errors import ControlsError
+from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._gcc import GccSearchSpace
+from kernelwright.controls._provider import CompilerSearchSpace
 
 __all__ = [
+    "Adapter",
+    "CompilerSearchSpace",
     "Controls",
+    "ControlsError",
     "GccSearchSpace",
+    "Injection",
+    "UnknownToolError",
+    "adapter",
     "compiler_arguments",
     "decode_controls",
     "encode_controls",
