@@ -9,6 +9,8 @@ from kernelwright.controls._codec import decode_controls
 from kernelwright.controls._codec import encode_controls
 from kernelwright.controls._codec import load_compiler_config
 from kernelwright.controls._codec import save_compiler_config
+from kernelwright.controls._cpu_adapters import ClangAdapter
+from kernelwright.controls._cpu_adapters import GccAdapter
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._gcc import GccSearchSpace
@@ -16,9 +18,11 @@ from kernelwright.controls._provider import CompilerSearchSpace
 
 __all__ = [
     "Adapter",
+    "ClangAdapter",
     "CompilerSearchSpace",
     "Controls",
     "ControlsError",
+    "GccAdapter",
     "GccSearchSpace",
     "Injection",
     "UnknownToolError",
