@@ -3,6 +3,7 @@
 from kernelwright.controls._adapter import Adapter
 from kernelwright.controls._adapter import adapter
 from kernelwright.controls._adapter import Injection
+from kernelwright.controls._clang import ClangSearchSpace
 from kernelwright.controls._codec import compiler_arguments
 from kernelwright.controls._codec import Controls
 from kernelwright.controls._codec import decode_controls
@@ -19,6 +20,7 @@ from kernelwright.controls._provider import CompilerSearchSpace
 __all__ = [
     "Adapter",
     "ClangAdapter",
+    "ClangSearchSpace",
     "CompilerSearchSpace",
     "Controls",
     "ControlsError",
