@@ -16,6 +16,7 @@ from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._gcc import GccSearchSpace
 from kernelwright.controls._provider import CompilerSearchSpace
+from kernelwright.controls._vendor_files import VendorFiles
 
 __all__ = [
     "Adapter",
@@ -28,6 +29,7 @@ __all__ = [
     "GccSearchSpace",
     "Injection",
     "UnknownToolError",
+    "VendorFiles",
     "adapter",
     "compiler_arguments",
     "decode_controls",
