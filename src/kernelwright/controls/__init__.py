@@ -12,6 +12,7 @@ from kernelwright.controls._codec import load_compiler_config
 from kernelwright.controls._codec import save_compiler_config
 from kernelwright.controls._cpu_adapters import ClangAdapter
 from kernelwright.controls._cpu_adapters import GccAdapter
+from kernelwright.controls._cpu_resources import cpu_resources
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._gcc import GccSearchSpace
@@ -32,6 +33,7 @@ __all__ = [
     "VendorFiles",
     "adapter",
     "compiler_arguments",
+    "cpu_resources",
     "decode_controls",
     "encode_controls",
     "load_compiler_config",
