@@ -7,13 +7,23 @@ from kernelwright.controls._codec import encode_controls
 from kernelwright.controls._codec import load_compiler_config
 from kernelwright.controls._codec import save_compiler_config
 from kernelwright.controls._gcc import GccSearchSpace
+from kernelwright.controls._native import NativeTarget
+from kernelwright.controls._target import Artifact
+from kernelwright.controls._target import BuildFailure
+from kernelwright.controls._target import split_config
+from kernelwright.controls._target import Target
 
 __all__ = [
+    "Artifact",
+    "BuildFailure",
     "Controls",
     "GccSearchSpace",
+    "NativeTarget",
+    "Target",
     "compiler_arguments",
     "decode_controls",
     "encode_controls",
     "load_compiler_config",
     "save_compiler_config",
+    "split_config",
 ]
