@@ -121,9 +121,9 @@ def evaluate(
     """Run an objective, staged or not, and say what came of it, in words that JSON can carry.
 
     `ask` is called before the stages `build` and `measure` of a staged objective, with the features known so
-    far; it waits for the lane, and may answer with scores, or a failure, that make measuring needless. Returns
-    `scores`, `failure` (kind and reason), `lasts` (whether the same code fails alike), `seconds`, `stages`,
-    `features` and `retire` (why this process should not be used again, or None).
+    far; it waits for the lane, and may answer with scores, or a failure, that make measuring needless.
+    Returns `scores`, `failure` (kind and reason), `lasts` (whether the same code fails alike), `seconds`,
+    `stages`, `features` and `retire` (why this process should not be used again, or None).
     """
     clock = _Clock()
     features: dict[str, Any] = {}
