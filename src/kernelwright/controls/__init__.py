@@ -8,6 +8,7 @@ from kernelwright.controls._canary import canary_of_objective
 from kernelwright.controls._canary import CanaryError
 from kernelwright.controls._canary import CanaryReport
 from kernelwright.controls._canary import CanaryStage
+from kernelwright.controls._clang import ClangSearchSpace
 from kernelwright.controls._codec import compiler_arguments
 from kernelwright.controls._codec import Controls
 from kernelwright.controls._codec import decode_controls
@@ -15,6 +16,8 @@ from kernelwright.controls._codec import encode_controls
 from kernelwright.controls._codec import load_compiler_config
 from kernelwright.controls._codec import save_compiler_config
 from kernelwright.controls._counts import Counts
+from kernelwright.controls._cpu_adapters import ClangAdapter
+from kernelwright.controls._cpu_adapters import GccAdapter
 from kernelwright.controls._described import provider_from
 from kernelwright.controls._described import register_target
 from kernelwright.controls._described import target_from
@@ -42,12 +45,15 @@ __all__ = [
     "CanaryError",
     "CanaryReport",
     "CanaryStage",
+    "ClangAdapter",
+    "ClangSearchSpace",
     "CompilerSearchSpace",
     "Controls",
     "ControlsError",
     "ControlsObjective",
     "ControlsResult",
     "Counts",
+    "GccAdapter",
     "GccSearchSpace",
     "Injection",
     "NativeTarget",

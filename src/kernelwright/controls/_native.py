@@ -53,7 +53,7 @@ class NativeTarget:
 
     The baseline is the kernel in its default configuration, compiled by the provider's compiler without
     controls. Controls come after the flags of the build, so that they win; they are part of the build key, so
-    that no artifact stands in for another. The parameters are those of the kernel, without its compiler flags.
+    that no artifact stands in for another. The parameters are the kernel's own, without its compiler flags.
 
     `measure` has the referee check the kernel, then race it against the baseline, block against block; the
     seconds that it returns are those of the baseline as first measured, divided by the contest's ratio, so
@@ -207,7 +207,7 @@ class NativeTarget:
                 screen=True,
             )
             self.contest = contest = result.contests.get("candidate")
-            if contest is not None and 0.0 < contest.interval[0] and math.isfinite(contest.interval[1]):
+            if contest is not None and contest.interval[0] > 0.0 and math.isfinite(contest.interval[1]):
                 return contest
             verdict = result.verdicts.get("candidate", verdict)
             if verdict.status is not Status.NOISY:

@@ -323,6 +323,8 @@ def explain(error: BaseException, stage: str = "") -> tuple[tuple[str, str], str
     kind = getattr(error, "failure_kind", None)
     if isinstance(kind, str):
         return (kind, _shortened(said)), None
+    if getattr(error, "skips_measurement", False):
+        return ("skipped", _shortened(said)), None
     if isinstance(error, SystemExit):
         return ("exited", f"the objective called sys.exit({error.code!r})"), None
     _show(error)
