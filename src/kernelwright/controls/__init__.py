@@ -14,10 +14,17 @@ from kernelwright.controls._cpu_adapters import GccAdapter
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._gcc import GccSearchSpace
+from kernelwright.controls._native import NativeTarget
 from kernelwright.controls._provider import CompilerSearchSpace
+from kernelwright.controls._target import Artifact
+from kernelwright.controls._target import BuildFailure
+from kernelwright.controls._target import split_config
+from kernelwright.controls._target import Target
 
 __all__ = [
     "Adapter",
+    "Artifact",
+    "BuildFailure",
     "ClangAdapter",
     "CompilerSearchSpace",
     "Controls",
@@ -25,6 +32,8 @@ __all__ = [
     "GccAdapter",
     "GccSearchSpace",
     "Injection",
+    "NativeTarget",
+    "Target",
     "UnknownToolError",
     "adapter",
     "compiler_arguments",
@@ -32,4 +41,5 @@ __all__ = [
     "encode_controls",
     "load_compiler_config",
     "save_compiler_config",
+    "split_config",
 ]
