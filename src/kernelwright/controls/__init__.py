@@ -3,19 +3,36 @@
 from kernelwright.controls._adapter import Adapter
 from kernelwright.controls._adapter import adapter
 from kernelwright.controls._adapter import Injection
+from kernelwright.controls._canary import canary
+from kernelwright.controls._canary import canary_of_objective
+from kernelwright.controls._canary import CanaryError
+from kernelwright.controls._canary import CanaryReport
+from kernelwright.controls._canary import CanaryStage
+from kernelwright.controls._clang import ClangSearchSpace
 from kernelwright.controls._codec import compiler_arguments
 from kernelwright.controls._codec import Controls
 from kernelwright.controls._codec import decode_controls
 from kernelwright.controls._codec import encode_controls
 from kernelwright.controls._codec import load_compiler_config
 from kernelwright.controls._codec import save_compiler_config
+from kernelwright.controls._counts import Counts
 from kernelwright.controls._cpu_adapters import ClangAdapter
 from kernelwright.controls._cpu_adapters import GccAdapter
+from kernelwright.controls._described import provider_from
+from kernelwright.controls._described import register_target
+from kernelwright.controls._described import target_from
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
+from kernelwright.controls._file import load_target
 from kernelwright.controls._gcc import GccSearchSpace
 from kernelwright.controls._native import NativeTarget
+from kernelwright.controls._objective import ControlsObjective
+from kernelwright.controls._precompile import ahead_of
+from kernelwright.controls._precompile import precompiling_worker
 from kernelwright.controls._provider import CompilerSearchSpace
+from kernelwright.controls._search import ControlsResult
+from kernelwright.controls._search import make_search
+from kernelwright.controls._search import search_controls
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import split_config
@@ -25,10 +42,17 @@ __all__ = [
     "Adapter",
     "Artifact",
     "BuildFailure",
+    "CanaryError",
+    "CanaryReport",
+    "CanaryStage",
     "ClangAdapter",
+    "ClangSearchSpace",
     "CompilerSearchSpace",
     "Controls",
     "ControlsError",
+    "ControlsObjective",
+    "ControlsResult",
+    "Counts",
     "GccAdapter",
     "GccSearchSpace",
     "Injection",
@@ -36,10 +60,20 @@ __all__ = [
     "Target",
     "UnknownToolError",
     "adapter",
+    "ahead_of",
+    "canary",
+    "canary_of_objective",
     "compiler_arguments",
     "decode_controls",
     "encode_controls",
     "load_compiler_config",
+    "load_target",
+    "make_search",
+    "precompiling_worker",
+    "provider_from",
+    "register_target",
     "save_compiler_config",
+    "search_controls",
     "split_config",
+    "target_from",
 ]

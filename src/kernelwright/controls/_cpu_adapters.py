@@ -9,6 +9,29 @@ from kernelwright.controls._adapter import Injection
 from kernelwright.controls._adapter import register_adapter
 from kernelwright.controls._codec import Controls
 from kernelwright.controls._codec import options_file
+from kernelwright.controls._tools import check_flag
+from kernelwright.controls._tools import Complaint
+from kernelwright.controls._tools import register_tool
+from kernelwright.controls._tools import Tool
+
+_MLLVM = "-mllvm "
+
+
+def _check_clang(option: str) -> Complaint:
+    """As any flag; `-mllvm -name=value` is one option in two words, with one blank."""
+    if not option.startswith(_MLLVM):
+        return check_flag(option)
+    wrong = check_flag(option.removeprefix(_MLLVM))
+    return None if wrong is None else (wrong[0] + len(_MLLVM), wrong[1])
+
+
+def _words_of_clang(option: str) -> tuple[str, ...]:
+    inner = option.removeprefix(_MLLVM)
+    return (option,) if inner == option else (_MLLVM.strip(), inner)
+
+
+register_tool(Tool("gcc", macros=True))
+register_tool(Tool("clang", check=_check_clang, words=_words_of_clang, macros=True))
 
 
 class ResponseFileAdapter(Adapter):

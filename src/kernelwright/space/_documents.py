@@ -120,7 +120,8 @@ def _provider(plain: Mapping[str, Any], where: str, providers: Mapping[str, Prov
         names = list(providers[where].space().parameters)
         if names != list(plain["names"]):
             raise SpaceError(f"the provider for {where!r} offers {names}, not {plain['names']}")
-        pin = providers[where].pin() if isinstance(providers[where], Pinned) else None
+        offered = providers[where]
+        pin = offered.pin() if isinstance(offered, Pinned) else None
         if pin != plain.get("pin"):
             raise SpaceError(f"the provider for {where!r} is of {pin}, and it was of {plain.get('pin')}")
         return providers[where]
