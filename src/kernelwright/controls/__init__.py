@@ -37,6 +37,7 @@ from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import split_config
 from kernelwright.controls._target import Target
+from kernelwright.controls._vendor_files import VendorFiles
 
 __all__ = [
     "Adapter",
@@ -59,6 +60,7 @@ __all__ = [
     "NativeTarget",
     "Target",
     "UnknownToolError",
+    "VendorFiles",
     "adapter",
     "ahead_of",
     "canary",
