@@ -21,6 +21,7 @@ _EM_CUDA = "EM_CUDA"
 _ABI_13 = 8
 _SIZED = 4
 _INFO = ".nv.info"
+_PARAMETER_SIZE_SHIFT = 18
 
 REGISTERS = 0x2F
 FRAME = 0x11
@@ -91,7 +92,7 @@ class Cubin:
 
     @cached_property
     def _symbols(self) -> list[str]:
-        table = self._sections.get(".symtab")
+        table: Any = self._sections.get(".symtab")
         return [] if table is None else [symbol.name for symbol in table.iter_symbols()]
 
     def attributes(self, kernel: str | None = None) -> Iterator[Attribute]:
@@ -120,6 +121,15 @@ class Cubin:
     def code(self, kernel: str) -> bytes:
         """The machine code of a kernel."""
         return bytes(self._sections[f".text.{kernel}"].data())
+
+    def parameter_sizes(self, kernel: str) -> tuple[int, ...]:
+        """Bytes of each parameter of a kernel, in order."""
+        sizes: dict[int, int] = {}
+        for one in self.attributes(kernel):
+            if one.number == PARAMETER:
+                _, place, packed = one.words()
+                sizes[place & 0xFFFF] = packed >> _PARAMETER_SIZE_SHIFT
+        return tuple(sizes[ordinal] for ordinal in sorted(sizes))
 
     def size(self, section: str) -> int:
         """Bytes of a section; 0 where there is none."""

@@ -53,7 +53,7 @@ class Resources:
         return self.spill_stores + self.spill_loads
 
     def features(self) -> dict[str, float | int | str]:
-        """By name, for constraints such as `spills == 0`, and for optimisers; what is not known is left out."""
+        """By name, for constraints such as `spills == 0` and for optimisers; without what is not known."""
         names = ("registers", "spill_stores", "spill_loads", "spills", "stack", "shared", "local", "barriers")
         found: dict[str, float | int | str] = {name: getattr(self, name) for name in (*names, "constant")}
         if self.threads is not None:

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,8 @@ def find_cuda_tool(name: str, asked: Path | str | None = None) -> CudaTool:
     """The tool to use: the one asked for, else that of KERNELWRIGHT_CUDA, else the newest one here.
 
     Looked through are the CUDA wheels of this interpreter, CUDA_HOME, PATH, /usr/local/cuda and Triton's
-    own; of two alike the first. Raises NoCompilerError with what to install, UnknownNameError for a tool that is not one.
+    own; of two alike the first. Raises NoCompilerError with what to install, UnknownNameError for a tool that
+    is none of CUDA_TOOLS.
     """
     if name not in CUDA_TOOLS:
         raise UnknownNameError("CUDA tool", name, CUDA_TOOLS)
@@ -96,10 +98,14 @@ def cuda_help(tool: CudaTool) -> str:
 
 @functools.cache
 def _help(path: Path, stamp: str) -> str:
-    outcome = run([str(path), "--help"], limits=_LIMITS)
-    if not outcome.ok or "--" not in outcome.stdout:
+    with tempfile.TemporaryDirectory(prefix="kernelwright-help-") as folder:
+        # Into a file: of what a program prints only the end is kept.
+        said = Path(folder, "help")
+        outcome = run(["/bin/sh", "-c", '"$0" --help >"$1"', str(path), str(said)], limits=_LIMITS)
+        text = said.read_text(errors="replace") if said.exists() else ""
+    if not outcome.ok or "--" not in text:
         raise NoCompilerError(f"{path} does not say what its options are (--help: {outcome.describe()})")
-    return outcome.stdout
+    return text
 
 
 def _places(name: str) -> Iterator[tuple[Path, str]]:
