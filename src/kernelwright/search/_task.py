@@ -322,7 +322,7 @@ def explain(error: BaseException, stage: str = "") -> tuple[tuple[str, str], str
     text = f"{name}: {said}" if said else name
     kind = getattr(error, "failure_kind", None)
     if isinstance(kind, str):
-        return (kind, _shortened(said)), None
+        return (kind, _shortened(said)), getattr(error, "retire", None)
     if getattr(error, "skips_measurement", False):
         return ("skipped", _shortened(said)), None
     if isinstance(error, SystemExit):
