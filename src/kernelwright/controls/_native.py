@@ -239,7 +239,14 @@ class NativeTarget:
 
     def __getstate__(self) -> Mapping[str, Any]:
         # A referee's processes stay where they are: who unpickles the target gets a referee of its own.
-        return {**self.__dict__, "_judge": None, "verdict": None, "contest": None}
+        # An operator's own kernel is looked up there, too.
+        kernel = None if self.kernel is native_kernels().get(self.operator) else self.kernel
+        return {**self.__dict__, "_judge": None, "verdict": None, "contest": None, "kernel": kernel}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.kernel is None:
+            self.kernel = native_kernels()[self.operator]
 
 
 def _own(space: Space) -> Space:
