@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,19 @@ def test_search_on_ray(environment: dict[str, str], tmp_path: Path) -> None:
 def test_search_with_mlflow(environment: dict[str, str], tmp_path: Path) -> None:
     assert "best: " in _search("search_mlflow.py", environment, tmp_path)
     assert (tmp_path / "mlflow.db").is_file()
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize(("name", "compiler"), [("controls_gcc.py", "g++"), ("controls_clang.py", "clang++")])
+def test_controls_of_a_cpu_compiler(
+    name: str, compiler: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler} here")
+    said = _search(name, environment, tmp_path)
+    assert ": the options arrive; " in said
+    assert "best: " in said
+    assert "baseline: instructions " in said
 
 
 def test_every_example_is_run_here() -> None:

@@ -18,6 +18,7 @@ from kernelwright.controls._codec import save_compiler_config
 from kernelwright.controls._counts import Counts
 from kernelwright.controls._cpu_adapters import ClangAdapter
 from kernelwright.controls._cpu_adapters import GccAdapter
+from kernelwright.controls._cpu_resources import cpu_resources
 from kernelwright.controls._cubin import cubin_key
 from kernelwright.controls._cuda_adapters import NvccAdapter
 from kernelwright.controls._cuda_adapters import PtxasAdapter
@@ -88,6 +89,7 @@ __all__ = [
     "canary",
     "canary_of_objective",
     "compiler_arguments",
+    "cpu_resources",
     "cubin_key",
     "decode_controls",
     "encode_controls",
