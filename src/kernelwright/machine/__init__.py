@@ -1,5 +1,7 @@
 """Where are we? The processor as the operating system enables it, caches, memory, compilers, ceilings."""
 
+from kernelwright.machine._benchmark_mode import BenchmarkMode
+from kernelwright.machine._benchmark_mode import gpu_benchmark_mode
 from kernelwright.machine._ceilings import Ceiling
 from kernelwright.machine._ceilings import Ceilings
 from kernelwright.machine._ceilings import ceilings_path
@@ -16,6 +18,8 @@ from kernelwright.machine._gpus import Gpu
 from kernelwright.machine._machine import current
 from kernelwright.machine._machine import fingerprint
 from kernelwright.machine._machine import Machine
+from kernelwright.machine._nvidia_smi import BenchmarkModeError
+from kernelwright.machine._nvidia_smi import Refusal
 from kernelwright.machine._tiers import available_tiers
 from kernelwright.machine._tiers import supported_tiers
 from kernelwright.machine._tiers import Tier
@@ -26,6 +30,8 @@ from kernelwright.machine._topology import NumaNode
 __all__ = [
     "HOW_TO_INSTALL",
     "TIERS",
+    "BenchmarkMode",
+    "BenchmarkModeError",
     "Cache",
     "Ceiling",
     "Ceilings",
@@ -35,6 +41,7 @@ __all__ = [
     "Gpu",
     "Machine",
     "NumaNode",
+    "Refusal",
     "Tier",
     "available_tiers",
     "ceilings_path",
@@ -42,6 +49,7 @@ __all__ = [
     "find_compiler",
     "find_compilers",
     "fingerprint",
+    "gpu_benchmark_mode",
     "load_ceilings",
     "store_ceilings",
     "supported_tiers",
