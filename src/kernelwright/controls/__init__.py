@@ -9,6 +9,9 @@ from kernelwright.controls._codec import decode_controls
 from kernelwright.controls._codec import encode_controls
 from kernelwright.controls._codec import load_compiler_config
 from kernelwright.controls._codec import save_compiler_config
+from kernelwright.controls._described import provider_from
+from kernelwright.controls._described import register_target
+from kernelwright.controls._described import target_from
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._gcc import GccSearchSpace
@@ -36,6 +39,9 @@ __all__ = [
     "decode_controls",
     "encode_controls",
     "load_compiler_config",
+    "provider_from",
+    "register_target",
     "save_compiler_config",
     "split_config",
+    "target_from",
 ]

@@ -11,11 +11,16 @@ from kernelwright import machine
 from kernelwright.build import build
 from kernelwright.build import BuildRequest
 from kernelwright.controls._codec import compiler_arguments
+from kernelwright.controls._described import provider_description
+from kernelwright.controls._described import provider_from
+from kernelwright.controls._described import register_target
+from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import Config
 from kernelwright.controls._target import split_config
 from kernelwright.errors import BuildError
+from kernelwright.errors import NoCompilerError
 from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
 from kernelwright.kernels.cpu import native_kernels
@@ -60,6 +65,7 @@ class NativeTarget:
         workload: sizes such as `512x11008`; the operator's third, which fits in caches, when None.
         provider: a GccSearchSpace or ClangSearchSpace.
         dtype: `bf16` unless named.
+        tier: the instruction set it is compiled for; the best that runs here when None.
         parameters: whether the kernel's own parameters are chosen as well.
         budget_s: measuring time of one race.
         build_limits: of one compilation.
@@ -73,9 +79,10 @@ class NativeTarget:
         self,
         operator: str,
         workload: str | None,
-        provider: Any,
+        provider: CompilerSearchSpace,
         *,
         dtype: str = "bf16",
+        tier: str | None = None,
         parameters: bool = True,
         budget_s: float = 0.3,
         build_limits: Limits = _BUILD,
@@ -92,7 +99,9 @@ class NativeTarget:
         self.operator = operator
         self.provider = provider
         self.kernel = kernel or kernels[operator]
-        self.tier = self.kernel.tier()
+        self.tier = tier or self.kernel.tier()
+        if self.tier not in self.kernel.tiers():
+            raise UnknownNameError(f"tier of {operator} that runs here", self.tier, self.kernel.tiers())
         known = spec.workloads(parse_dtype(dtype))
         self.workload: Workload = (
             spec.parse_workload(workload, parse_dtype(dtype)) if workload else known[len(known) // 2]
@@ -122,7 +131,7 @@ class NativeTarget:
             "tier": self.tier,
             "parameters": self.parameters is not None,
             "budget_s": self.budget_s,
-            "provider": self.provider.describe(),
+            "provider": provider_description(self.provider),
         }
 
     # -- building ------------------------------------------------------------------------------------------
@@ -147,11 +156,10 @@ class NativeTarget:
 
     def _compiler(self) -> machine.Compiler:
         path = self.provider.compiler
-        for known in machine.find_compilers():
-            if known.path == path:
-                return known
-        version = getattr(self.provider, "version", "")
-        return machine.Compiler(path, self.provider.tool, version, "")
+        found = None if path is None else machine.compiler_at(path)
+        if found is None:
+            raise NoCompilerError(f"the compiler {path} is not there any more; make the provider again")
+        return found
 
     # -- measuring -----------------------------------------------------------------------------------------
 
@@ -236,3 +244,16 @@ def _own(space: Space) -> Space:
     """The kernel's parameters without those that are flags of the compiler."""
     kept = {name: one for name, one in space.parameters.items() if not name.startswith(_FLAGS)}
     return Space(kept, [one for one in space.constraints if one.scope is None or set(one.scope) <= set(kept)])
+
+
+@register_target("native")
+def _from_description(description: Mapping[str, Any]) -> NativeTarget:
+    return NativeTarget(
+        description["target"],
+        description["workload"],
+        provider_from(description["provider"]),
+        dtype=description["dtype"],
+        tier=description["tier"],
+        parameters=description["parameters"],
+        budget_s=description["budget_s"],
+    )

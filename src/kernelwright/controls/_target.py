@@ -11,11 +11,11 @@ from typing import Protocol
 from typing import runtime_checkable
 from typing import TypeAlias
 
+from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.errors import BuildError
 from kernelwright.errors import UsageError
 from kernelwright.search import StageFailure
 from kernelwright.space import Configuration
-from kernelwright.space import Provider
 from kernelwright.space import Space
 
 #: What an objective gets: `{}` (the baseline), a hex string, or a list of kernel parameters and hex string.
@@ -85,7 +85,7 @@ class Target(Protocol):
         """What people call it."""
 
     @property
-    def provider(self) -> Provider:
+    def provider(self) -> CompilerSearchSpace:
         """The controls of its compiler."""
 
     @property
