@@ -16,6 +16,17 @@ from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._gcc import GccSearchSpace
 from kernelwright.controls._native import NativeTarget
+from kernelwright.controls._pack import PackEntry
+from kernelwright.controls._pack import read_pack
+from kernelwright.controls._pack import verify_pack
+from kernelwright.controls._pack import write_pack
+from kernelwright.controls._pack_file import Damage
+from kernelwright.controls._pack_file import PackError
+from kernelwright.controls._pack_file import Problem
+from kernelwright.controls._provenance import differences
+from kernelwright.controls._provenance import provenance_of
+from kernelwright.controls._provenance import refuse_unless_same
+from kernelwright.controls._provenance import WinnerRefusedError
 from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
@@ -29,19 +40,30 @@ __all__ = [
     "CompilerSearchSpace",
     "Controls",
     "ControlsError",
+    "Damage",
     "GccSearchSpace",
     "Injection",
     "NativeTarget",
+    "PackEntry",
+    "PackError",
+    "Problem",
     "Target",
     "UnknownToolError",
+    "WinnerRefusedError",
     "adapter",
     "compiler_arguments",
     "decode_controls",
+    "differences",
     "encode_controls",
     "load_compiler_config",
+    "provenance_of",
     "provider_from",
+    "read_pack",
+    "refuse_unless_same",
     "register_target",
     "save_compiler_config",
     "split_config",
     "target_from",
+    "verify_pack",
+    "write_pack",
 ]
