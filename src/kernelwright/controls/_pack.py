@@ -72,9 +72,7 @@ def write_pack(path: Path | str, entries: Iterable[PackEntry]) -> Path:
     """
     listed = sorted(entries, key=lambda one: one.name)
     if not listed:
-        raise UsageError(
-            "a pack needs at least one set of controls; `kernelwright search validate` finds some"
-        )
+        raise UsageError("a pack needs controls that won; `kernelwright search validate` finds some")
     members: dict[str, bytes] = {}
     for one in listed:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}", one.name) or one.member in members:
@@ -217,7 +215,7 @@ def _wrong(entry: Any) -> str:
 
 
 def _check_config(tool: str, config: str) -> None:
-    """Raise ControlsError for malformed controls or those of another tool; a vendor's file may be anything."""
+    """Raise ControlsError for malformed controls and another tool's; a vendor's file may be anything."""
     controls = decode_controls(config)
     if controls is not None and controls.tool != tool:
         raise ControlsError(f"options of {controls.tool}, where those of {tool} are announced")
