@@ -14,7 +14,15 @@ from kernelwright.controls._described import register_target
 from kernelwright.controls._described import target_from
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
+from kernelwright.controls._explain import Change
+from kernelwright.controls._explain import explain
+from kernelwright.controls._explain import Explanation
+from kernelwright.controls._finalists import Candidate
+from kernelwright.controls._finalists import Finalist
+from kernelwright.controls._finalists import Validation
 from kernelwright.controls._gcc import GccSearchSpace
+from kernelwright.controls._minimal import MinimalControls
+from kernelwright.controls._minimal import minimize_controls
 from kernelwright.controls._native import NativeTarget
 from kernelwright.controls._pack import PackEntry
 from kernelwright.controls._pack import read_pack
@@ -28,34 +36,49 @@ from kernelwright.controls._provenance import provenance_of
 from kernelwright.controls._provenance import refuse_unless_same
 from kernelwright.controls._provenance import WinnerRefusedError
 from kernelwright.controls._provider import CompilerSearchSpace
+from kernelwright.controls._rounds import BaselineFailedError
+from kernelwright.controls._rounds import judge_in_rounds
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import split_config
 from kernelwright.controls._target import Target
+from kernelwright.controls._validate import validate_target
+from kernelwright.controls._validate import ValidationError
 
 __all__ = [
     "Adapter",
     "Artifact",
+    "BaselineFailedError",
     "BuildFailure",
+    "Candidate",
+    "Change",
     "CompilerSearchSpace",
     "Controls",
     "ControlsError",
     "Damage",
+    "Explanation",
+    "Finalist",
     "GccSearchSpace",
     "Injection",
+    "MinimalControls",
     "NativeTarget",
     "PackEntry",
     "PackError",
     "Problem",
     "Target",
     "UnknownToolError",
+    "Validation",
+    "ValidationError",
     "WinnerRefusedError",
     "adapter",
     "compiler_arguments",
     "decode_controls",
     "differences",
     "encode_controls",
+    "explain",
+    "judge_in_rounds",
     "load_compiler_config",
+    "minimize_controls",
     "provenance_of",
     "provider_from",
     "read_pack",
@@ -64,6 +87,7 @@ __all__ = [
     "save_compiler_config",
     "split_config",
     "target_from",
+    "validate_target",
     "verify_pack",
     "write_pack",
 ]
