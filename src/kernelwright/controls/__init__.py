@@ -3,12 +3,21 @@
 from kernelwright.controls._adapter import Adapter
 from kernelwright.controls._adapter import adapter
 from kernelwright.controls._adapter import Injection
+from kernelwright.controls._canary import canary
+from kernelwright.controls._canary import canary_of_objective
+from kernelwright.controls._canary import CanaryError
+from kernelwright.controls._canary import CanaryReport
+from kernelwright.controls._canary import CanaryStage
+from kernelwright.controls._clang import ClangSearchSpace
 from kernelwright.controls._codec import compiler_arguments
 from kernelwright.controls._codec import Controls
 from kernelwright.controls._codec import decode_controls
 from kernelwright.controls._codec import encode_controls
 from kernelwright.controls._codec import load_compiler_config
 from kernelwright.controls._codec import save_compiler_config
+from kernelwright.controls._counts import Counts
+from kernelwright.controls._cpu_adapters import ClangAdapter
+from kernelwright.controls._cpu_adapters import GccAdapter
 from kernelwright.controls._described import provider_from
 from kernelwright.controls._described import register_target
 from kernelwright.controls._described import target_from
@@ -17,6 +26,7 @@ from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._explain import Change
 from kernelwright.controls._explain import explain
 from kernelwright.controls._explain import Explanation
+from kernelwright.controls._file import load_target
 from kernelwright.controls._finalists import Candidate
 from kernelwright.controls._finalists import Finalist
 from kernelwright.controls._finalists import Validation
@@ -24,6 +34,7 @@ from kernelwright.controls._gcc import GccSearchSpace
 from kernelwright.controls._minimal import MinimalControls
 from kernelwright.controls._minimal import minimize_controls
 from kernelwright.controls._native import NativeTarget
+from kernelwright.controls._objective import ControlsObjective
 from kernelwright.controls._pack import PackEntry
 from kernelwright.controls._pack import read_pack
 from kernelwright.controls._pack import verify_pack
@@ -31,6 +42,8 @@ from kernelwright.controls._pack import write_pack
 from kernelwright.controls._pack_file import Damage
 from kernelwright.controls._pack_file import PackError
 from kernelwright.controls._pack_file import Problem
+from kernelwright.controls._precompile import ahead_of
+from kernelwright.controls._precompile import precompiling_worker
 from kernelwright.controls._provenance import differences
 from kernelwright.controls._provenance import provenance_of
 from kernelwright.controls._provenance import refuse_unless_same
@@ -38,6 +51,9 @@ from kernelwright.controls._provenance import WinnerRefusedError
 from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.controls._rounds import BaselineFailedError
 from kernelwright.controls._rounds import judge_in_rounds
+from kernelwright.controls._search import ControlsResult
+from kernelwright.controls._search import make_search
+from kernelwright.controls._search import search_controls
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import split_config
@@ -50,14 +66,23 @@ __all__ = [
     "Artifact",
     "BaselineFailedError",
     "BuildFailure",
+    "CanaryError",
+    "CanaryReport",
+    "CanaryStage",
     "Candidate",
     "Change",
+    "ClangAdapter",
+    "ClangSearchSpace",
     "CompilerSearchSpace",
     "Controls",
     "ControlsError",
+    "ControlsObjective",
+    "ControlsResult",
+    "Counts",
     "Damage",
     "Explanation",
     "Finalist",
+    "GccAdapter",
     "GccSearchSpace",
     "Injection",
     "MinimalControls",
@@ -71,6 +96,9 @@ __all__ = [
     "ValidationError",
     "WinnerRefusedError",
     "adapter",
+    "ahead_of",
+    "canary",
+    "canary_of_objective",
     "compiler_arguments",
     "decode_controls",
     "differences",
@@ -78,13 +106,17 @@ __all__ = [
     "explain",
     "judge_in_rounds",
     "load_compiler_config",
+    "load_target",
+    "make_search",
     "minimize_controls",
+    "precompiling_worker",
     "provenance_of",
     "provider_from",
     "read_pack",
     "refuse_unless_same",
     "register_target",
     "save_compiler_config",
+    "search_controls",
     "split_config",
     "target_from",
     "validate_target",

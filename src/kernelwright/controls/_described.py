@@ -58,11 +58,12 @@ def provider_from(description: Mapping[str, Any]) -> CompilerSearchSpace:
     Raises UnknownNameError for a tool that is not known, NoCompilerError where the compiler is gone.
     """
     kind = provider_class(str(description.get("tool")))
-    return kind(
+    made: CompilerSearchSpace = kind(
         description.get("compiler"),
         variant=description.get("variant", "default"),
         unsafe_math=bool(description.get("unsafe_math", False)),
     )
+    return made
 
 
 def provider_class(tool: str) -> Any:

@@ -53,7 +53,7 @@ class NativeTarget:
 
     The baseline is the kernel in its default configuration, compiled by the provider's compiler without
     controls. Controls come after the flags of the build, so that they win; they are part of the build key, so
-    that no artifact stands in for another. The parameters are those of the kernel, its compiler flags left out.
+    that no artifact stands in for another. The parameters are the kernel's own, without its compiler flags.
 
     `measure` has the referee check the kernel, then race it against the baseline, block against block; the
     seconds that it returns are those of the baseline as first measured, divided by the contest's ratio, so
@@ -194,6 +194,7 @@ class NativeTarget:
         self._refuse(verdict)
 
     def _race(self, baseline: Artifact, artifact: Artifact) -> Contest:
+        verdict = Verdict(Status.NOISY, "the machine is too busy for an interval")
         for attempt in range(_ATTEMPTS):
             result = self._referee().race(
                 self.spec,
@@ -201,14 +202,14 @@ class NativeTarget:
                 self._entrant("baseline", baseline),
                 [self._entrant("candidate", artifact)],
                 describe=self.kernel.describe,
-                budget_s=self.budget_s,
+                budget_s=self.budget_s * 2**attempt,
                 seed=attempt,
                 screen=True,
             )
-            self.contest = result.contests.get("candidate")
-            if self.contest is not None and math.isfinite(self.contest.ratio) and self.contest.ratio > 0:
-                return self.contest
-            verdict = result.verdicts["candidate"]
+            self.contest = contest = result.contests.get("candidate")
+            if contest is not None and contest.interval[0] > 0.0 and math.isfinite(contest.interval[1]):
+                return contest
+            verdict = result.verdicts.get("candidate", verdict)
             if verdict.status is not Status.NOISY:
                 break
         self._refuse(verdict)

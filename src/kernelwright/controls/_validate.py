@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from kernelwright import machine
 from kernelwright.controls._finalists import BASELINE
 from kernelwright.controls._finalists import Candidate
 from kernelwright.controls._finalists import Finalist
@@ -25,6 +23,7 @@ from kernelwright.controls._provenance import provenance_of
 from kernelwright.controls._rounds import judge_in_rounds
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
+from kernelwright.controls._target import Config
 from kernelwright.controls._target import Target
 from kernelwright.errors import KernelwrightError
 from kernelwright.files import as_plain
@@ -42,6 +41,9 @@ from kernelwright.search import Through
 #: A confirmation that was refused for noise says nothing of the kernel; so often in all.
 _ATTEMPTS = 3
 
+_CACHE = "KERNELWRIGHT_CACHE"
+
+Build = Callable[[Target, Config], Artifact]
 #: Judges an artifact against the baseline's, from nothing: check and contests, in processes of their own.
 Confirm = Callable[[Artifact, Artifact], Verdict]
 
@@ -63,24 +65,24 @@ def validate_target(
 ) -> Validation:
     """Judge candidates again against the target without controls, and say which are better.
 
-    All is built anew, in a cache that is empty before and gone afterwards. Where the referee can judge the
+    All is built anew, in a folder that is empty before and gone afterwards. Where the referee can judge the
     target's artifacts itself (our C++ kernels; a target with a method `confirm(baseline, artifact)` that
     returns a Verdict), each is checked and then raced in `processes` fresh pairs of processes with fresh
     data, `budget_s` in all; any other target is measured in turns with the baseline, `rounds` times, each
     time in a fresh process. Candidates with one binary share one verdict, and one with the binary of the
     baseline is the same as it. Comparisons are held to one level together (Holm).
 
-    The cache is chosen by this process's environment meanwhile: not for several threads at once.
+    While it builds, this process's environment names that folder: not for several threads at once.
 
     Raises ValidationError where the baseline cannot be judged.
     """
     confirming = confirm_of(target, budget_s=budget_s, processes=processes)
-    with fresh_cache():
+    with fresh_builds() as build:
         try:
-            baseline = target.build({})
+            baseline = build(target, {})
         except BuildFailure as error:
             raise ValidationError(f"{target.name} does not build without controls: {error}") from error
-        finalists, distinct = _built(target, candidates, baseline)
+        finalists, distinct = _built(target, candidates, baseline, build)
         if confirming is not None:
             measured = _confirmed(confirming, baseline, finalists, distinct, processes, on_finalist)
         else:
@@ -129,26 +131,27 @@ def confirm_of(target: Target, *, budget_s: float, processes: int) -> Confirm | 
 
 
 @contextlib.contextmanager
-def fresh_cache() -> Iterator[Path]:
-    """An empty cache of artifacts; the machine's ceilings, which the referee needs, are those known."""
-    known = machine.ceilings_path()
-    before = os.environ.get("KERNELWRIGHT_CACHE")
+def fresh_builds() -> Iterator[Build]:
+    """A way to build where nothing was built before; what it makes is gone when the block ends."""
     with tempfile.TemporaryDirectory(prefix="kernelwright-fresh-") as folder:
-        os.environ["KERNELWRIGHT_CACHE"] = folder
-        try:
-            if known.is_file():
-                machine.ceilings_path().parent.mkdir(parents=True)
-                shutil.copy(known, machine.ceilings_path())
-            yield Path(folder)
-        finally:
-            if before is None:
-                del os.environ["KERNELWRIGHT_CACHE"]
-            else:
-                os.environ["KERNELWRIGHT_CACHE"] = before
+
+        def build(target: Target, config: Config) -> Artifact:
+            # Only while this builds: what the referee builds for itself is no candidate's, and stays.
+            before = os.environ.get(_CACHE)
+            os.environ[_CACHE] = folder
+            try:
+                return target.build(config)
+            finally:
+                if before is None:
+                    del os.environ[_CACHE]
+                else:
+                    os.environ[_CACHE] = before
+
+        yield build
 
 
 def _built(
-    target: Target, candidates: Sequence[Candidate], baseline: Artifact
+    target: Target, candidates: Sequence[Candidate], baseline: Artifact, build: Build
 ) -> tuple[list[Finalist], dict[str, Artifact]]:
     """The candidates with what their binaries say, and the artifacts that have to be measured, by name."""
     leaders = {baseline.code_key: BASELINE}
@@ -157,7 +160,7 @@ def _built(
     for one in candidates:
         facts: dict[str, Any] = {"number": one.number, "scores": one.scores}
         try:
-            artifact = target.build(one.config)
+            artifact = build(target, one.config)
         except BuildFailure as error:
             status = Status.BUILD_TIMEOUT if error.status == "build_timeout" else Status.BUILD_FAILED
             finalists.append(Finalist(one.name, one.config, status, f"{error.status}: {error}", **facts))
@@ -195,8 +198,6 @@ def _confirmed(
     on_finalist: OnFinalist | None,
 ) -> tuple[list[Finalist], dict[str, Estimate]]:
     """The verdict of the referee on each distinct artifact, and what it measured."""
-    from dataclasses import replace
-
     kept: list[Finalist] = []
     estimates: dict[str, Estimate] = {}
     for one in finalists:
@@ -262,4 +263,5 @@ class _Measured:
         self.target = target
 
     def __call__(self, config: Any) -> float:
-        return self.target.measure(self.target.build(config))
+        with fresh_builds() as build:
+            return self.target.measure(build(self.target, config))

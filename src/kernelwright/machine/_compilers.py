@@ -79,7 +79,7 @@ def find_compilers() -> tuple[Compiler, ...]:
 
 
 def compiler_at(path: Path | str) -> Compiler | None:
-    """The compiler at a path, or of this name on PATH; None where there is none that is GCC or Clang."""
+    """The C++ compiler that is this program, or that the PATH has by this name; None where it is none."""
     found = shutil.which(str(path))
     return None if found is None else _inspect(found)
 
