@@ -28,7 +28,11 @@ from kernelwright.controls._explain import explain
 from kernelwright.controls._explain import Explanation
 from kernelwright.controls._file import load_target
 from kernelwright.controls._finalists import Candidate
+from kernelwright.controls._finalists import candidate_of
+from kernelwright.controls._finalists import choose_finalists
 from kernelwright.controls._finalists import Finalist
+from kernelwright.controls._finalists import judge_together
+from kernelwright.controls._finalists import ratio_text
 from kernelwright.controls._finalists import Validation
 from kernelwright.controls._gcc import GccSearchSpace
 from kernelwright.controls._minimal import MinimalControls
@@ -99,12 +103,15 @@ __all__ = [
     "ahead_of",
     "canary",
     "canary_of_objective",
+    "candidate_of",
+    "choose_finalists",
     "compiler_arguments",
     "decode_controls",
     "differences",
     "encode_controls",
     "explain",
     "judge_in_rounds",
+    "judge_together",
     "load_compiler_config",
     "load_target",
     "make_search",
@@ -112,6 +119,7 @@ __all__ = [
     "precompiling_worker",
     "provenance_of",
     "provider_from",
+    "ratio_text",
     "read_pack",
     "refuse_unless_same",
     "register_target",

@@ -20,7 +20,10 @@ from kernelwright.errors import FileFormatError
 from kernelwright.referee import Comparison
 from kernelwright.referee import Status
 from kernelwright.referee._statistics import Estimate
+from kernelwright.referee._statistics import holm
 from kernelwright.referee._statistics import judge_all
+from kernelwright.search import Evaluation
+from kernelwright.search import SearchResult
 
 SCHEMA = "kernelwright.validation"
 VERSION = 1
@@ -132,6 +135,25 @@ class Validation:
 OnFinalist = Callable[[Finalist], None]
 
 
+def choose_finalists(result: SearchResult, *, top: int = 3, pareto: bool = False) -> list[Candidate]:
+    """The best `top` candidates of a search, or its Pareto front; of those with one binary, the first.
+
+    Raises NoScoreError when no candidate has a score.
+    """
+    result.best()
+    chosen: dict[Any, Candidate] = {}
+    for one in result.front if pareto else result.ranked:
+        identity = (one.metadata.get("features") or {}).get("identity", one.number)
+        if identity not in chosen and (pareto or len(chosen) < top):
+            chosen[identity] = candidate_of(one)
+    return list(chosen.values())
+
+
+def candidate_of(evaluation: Evaluation) -> Candidate:
+    """An evaluation of a search as a candidate."""
+    return Candidate(f"#{evaluation.number}", evaluation.params, evaluation.number, evaluation.scores)
+
+
 def ratio_text(finalist: Finalist) -> str:
     """Ratio and interval, for a person."""
     if finalist.ratio is None or finalist.interval is None:
@@ -146,8 +168,6 @@ def judge_together(finalists: Sequence[Finalist], estimates: Mapping[str, Estima
     `estimates` are those of the finalists that were measured. Who shares a binary shares the verdict, and
     does not count again.
     """
-    from kernelwright.referee._statistics import holm
-
     comparisons = judge_all(estimates)
     adjusted = dict(zip(estimates, holm([one.p_value for one in estimates.values()]), strict=True))
     judged: dict[str, Finalist] = {}
