@@ -3,6 +3,11 @@
 from kernelwright.controls._adapter import Adapter
 from kernelwright.controls._adapter import adapter
 from kernelwright.controls._adapter import Injection
+from kernelwright.controls._booster import keep_entries
+from kernelwright.controls._booster import pack_entries
+from kernelwright.controls._booster import Tried
+from kernelwright.controls._booster import try_entries
+from kernelwright.controls._booster import write_controls
 from kernelwright.controls._canary import canary
 from kernelwright.controls._canary import canary_of_objective
 from kernelwright.controls._canary import CanaryError
@@ -95,6 +100,7 @@ __all__ = [
     "PackError",
     "Problem",
     "Target",
+    "Tried",
     "UnknownToolError",
     "Validation",
     "ValidationError",
@@ -112,10 +118,12 @@ __all__ = [
     "explain",
     "judge_in_rounds",
     "judge_together",
+    "keep_entries",
     "load_compiler_config",
     "load_target",
     "make_search",
     "minimize_controls",
+    "pack_entries",
     "precompiling_worker",
     "provenance_of",
     "provider_from",
@@ -127,7 +135,9 @@ __all__ = [
     "search_controls",
     "split_config",
     "target_from",
+    "try_entries",
     "validate_target",
     "verify_pack",
+    "write_controls",
     "write_pack",
 ]
