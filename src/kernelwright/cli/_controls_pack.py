@@ -185,4 +185,3 @@ def _validation(run: str) -> Validation:
     if found.run != located.run:
         raise UsageError(f"{path} is of run {found.run}; validate {located.run} first")
     return found
-
