@@ -97,7 +97,7 @@ def validate(
             )
         finally:
             getattr(target, "close", lambda: None)()
-        found = replace(found, description=description)
+        found = replace(found, description={**found.description, **description})
     else:
         found = _of_objective(
             result, file, candidates, tell, objective - 1, rounds, parse_seconds(task_timeout), seed

@@ -54,7 +54,7 @@ def pack_entries(validation: Validation, *, name: str = "", every: bool = False)
     if validation.winner is None:
         raise UsageError(f"nothing to pack: {validation.sentence}")
     tool = str(validation.description.get("provider", {}).get("tool", ""))
-    entries = []
+    entries: list[PackEntry] = []
     for one in validation.winners if every else validation.winners[:1]:
         if one is validation.winner:
             one = _reduced(one, validation.minimized)
