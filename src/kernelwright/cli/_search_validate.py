@@ -47,6 +47,9 @@ def validate(
     objective: Annotated[int, Option(min=1, help="Which objective, from 1.")] = 1,
     task_timeout: Annotated[str, Option(metavar="TIME", help="For one evaluation.")] = "300s",
     seed: Annotated[int, Option(help="Of the order of evaluations.")] = 0,
+    store_winner: Annotated[
+        bool, Option("--store-winner", help="Let the operator's calls be served by it, if it wins.")
+    ] = False,
     out: Annotated[
         Path | None, Option("--out", "-o", metavar="FILE", help="Write it there, not beside the journal.")
     ] = None,
@@ -95,9 +98,11 @@ def validate(
                 rounds=rounds,
                 task_timeout=parse_seconds(task_timeout),
             )
+            found = replace(found, description={**found.description, **description}, run=located.run)
+            if store_winner and found.winner is not None:
+                tell(_stored(target, found))
         finally:
             getattr(target, "close", lambda: None)()
-        found = replace(found, description={**found.description, **description})
     else:
         found = _of_objective(
             result, file, candidates, tell, objective - 1, rounds, parse_seconds(task_timeout), seed
@@ -227,6 +232,21 @@ def _of_objective(
     for one in finalists:
         tell(describe(one))
     return Validation(name, tuple(finalists), against)
+
+
+def _stored(target: Target, found: Validation) -> str:
+    """Store the winner, and say so, or why not."""
+    from kernelwright.controls import NativeTarget
+    from kernelwright.controls import NotStoredError
+    from kernelwright.controls import store_winner
+
+    if not isinstance(target, NativeTarget):
+        return f"not stored: {target.name} is no operator; `kernelwright controls pack` keeps its winner"
+    try:
+        record = store_winner(target, found)
+    except NotStoredError as error:
+        return f"not stored: {error}"
+    return f"stored: calls of {record.operator} in bucket {record.bucket} are served by it"
 
 
 def _dropped(names: tuple[str, ...]) -> str:

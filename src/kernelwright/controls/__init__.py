@@ -69,6 +69,9 @@ from kernelwright.controls._target import split_config
 from kernelwright.controls._target import Target
 from kernelwright.controls._validate import validate_target
 from kernelwright.controls._validate import ValidationError
+from kernelwright.controls._winner import config_of
+from kernelwright.controls._winner import NotStoredError
+from kernelwright.controls._winner import store_winner
 
 __all__ = [
     "Adapter",
@@ -96,6 +99,7 @@ __all__ = [
     "Injection",
     "MinimalControls",
     "NativeTarget",
+    "NotStoredError",
     "PackEntry",
     "PackError",
     "Problem",
@@ -112,6 +116,7 @@ __all__ = [
     "candidate_of",
     "choose_finalists",
     "compiler_arguments",
+    "config_of",
     "decode_controls",
     "differences",
     "encode_controls",
@@ -134,6 +139,7 @@ __all__ = [
     "save_compiler_config",
     "search_controls",
     "split_config",
+    "store_winner",
     "target_from",
     "try_entries",
     "validate_target",
