@@ -71,7 +71,9 @@ if __name__ == "__main__":
         )
         best = found.result.get_best_result()
         print(found.counts)
-        print(f"best: {best['norm_score']:.3f} of the baseline's time, not yet validated, with {best['params']}")
+        print(
+            f"best: {best['norm_score']:.3f} of the baseline's time, not yet validated, with {best['params']}"
+        )
         sys.exit()
     for stage in canary(target, measure=False).check().stages:
         print(f"canary, {stage.name}: {stage.said}")

@@ -32,7 +32,8 @@ def inputs(seed):
 
     generator = torch.Generator("cuda").manual_seed(seed)
     x, w = (
-        torch.randn(size, generator=generator, device="cuda").bfloat16() for size in ((ROWS, HIDDEN), (HIDDEN,))
+        torch.randn(size, generator=generator, device="cuda").bfloat16()
+        for size in ((ROWS, HIDDEN), (HIDDEN,))
     )
     return x, w, torch.empty_like(x), HIDDEN // 8, EPS
 
@@ -89,7 +90,9 @@ if __name__ == "__main__":
         )
         best = found.result.get_best_result()
         print(found.counts)
-        print(f"best: {best['norm_score']:.3f} of the baseline's time, not yet validated, with {best['params']}")
+        print(
+            f"best: {best['norm_score']:.3f} of the baseline's time, not yet validated, with {best['params']}"
+        )
         sys.exit()
     for stage in canary(target, measure=False).check().stages:
         print(f"canary, {stage.name}: {stage.said}")

@@ -177,7 +177,7 @@ def test_the_same_code_has_the_same_key_whatever_the_command_line(kernel_ptx: Pt
 
 
 def test_a_cubin_that_asks_for_other_registers_has_another_key(spilled: Path) -> None:
-    """The driver sets registers up by an attribute, not by the code: the same code may run at another speed."""
+    """The driver sets registers up by an attribute: the same code may run at another speed."""
     data = bytearray(spilled.read_bytes())
     asked = struct.pack("<BBHI", 4, REGISTERS, 8, 6)
     at = data.find(asked) + len(asked)

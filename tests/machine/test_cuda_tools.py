@@ -95,5 +95,5 @@ def test_what_is_not_there_is_said_with_what_to_install(
     with pytest.raises(NoCompilerError, match="is no ptxas: it does not say its version"):
         find_cuda_tool("ptxas", "/bin/true")
     monkeypatch.setenv("KERNELWRIGHT_CUDA", str(tmp_path))
-    with pytest.raises(NoCompilerError, match="KERNELWRIGHT_CUDA is .* and there is no ptxas in it"):
+    with pytest.raises(NoCompilerError, match=r"KERNELWRIGHT_CUDA is .* and there is no ptxas in it"):
         find_cuda_tool("ptxas")
