@@ -176,8 +176,8 @@ def _target_stages(target: Target, measure: bool, constraints: tuple[str, ...]) 
             raise _Lost(
                 f"the baseline's own level, {words}, given explicitly makes other code "
                 f"({made.code_key[:12]}) than no controls ({built['no controls'].code_key[:12]}): "
-                "that is not what the target is compiled with, or its options come in another order; name the "
-                "right level to the provider"
+                "that is not what the target is compiled with, or its options come in another order; name "
+                "the right level to the provider"
             )
         return f"{words} makes the same code as no controls"
 
@@ -187,8 +187,8 @@ def _target_stages(target: Target, measure: bool, constraints: tuple[str, ...]) 
         if made.code_key == built["no controls"].code_key:
             raise _Lost(
                 f"{words} makes the same code as no controls: the option is lost on its way to "
-                f"{provider.tool}, or what was built before is served again; give each build a fresh cache, or "
-                "a key that includes the controls"
+                f"{provider.tool}, or what was built before is served again; give each build a fresh cache, "
+                "or a key that includes the controls"
             )
         return f"{words} makes other code, {made.code_key[:12]}"
 
@@ -346,8 +346,8 @@ def _slower(lowest: float, baseline: float, words: str) -> str:
     if not ratio > EFFECT:
         raise _Lost(
             f"{words} takes {ratio:.3f} of the baseline's time, and should be slower by more than 5%: "
-            "what is timed is not what was built (a stale binary, or one that was loaded before), or the objective "
-            "leaves its controls unused"
+            "what is timed is not what was built (a stale binary, or one that was loaded before), or the "
+            "objective leaves its controls unused"
         )
     return f"{words} takes {ratio:.2f} of the baseline's time"
 

@@ -1,0 +1,16 @@
+"""`kernelwright controls`: options of compilers, and proof that they arrive."""
+
+from __future__ import annotations
+
+import typer
+
+from kernelwright.cli import _controls_canary
+from kernelwright.cli import _controls_search
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    group = typer.Typer(no_args_is_help=True, help="Search compilers' options, with proof that they arrive.")
+    group.command("canary")(_controls_canary.canary)
+    group.command("search")(_controls_search.search)
+    app.add_typer(group, name="controls")
