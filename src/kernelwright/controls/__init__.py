@@ -1,7 +1,7 @@
 """Which knobs each compiler has, and how they reach it."""
 
-from kernelwright.controls._adapter import adapter
 from kernelwright.controls._adapter import Adapter
+from kernelwright.controls._adapter import adapter
 from kernelwright.controls._adapter import Injection
 from kernelwright.controls._booster import keep_entries
 from kernelwright.controls._booster import pack_entries
