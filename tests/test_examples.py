@@ -84,6 +84,16 @@ def test_search_a_compilers_options(environment: dict[str, str], tmp_path: Path)
 
 
 @pytest.mark.serial
+def test_an_objective_over_compiler_options_and_its_canary(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    said = _search("controls_objective.py", environment, tmp_path)
+    assert said.startswith("forgetful is caught at the stage measure: ")
+    assert "canary, sample: a random configuration scored" in said
+    assert "of the baseline's time, with" in said
+
+
+@pytest.mark.serial
 def test_search_parameters_and_options_together(environment: dict[str, str], tmp_path: Path) -> None:
     said = _search("search_list.py", environment, tmp_path)
     assert "ms with {'tile': " in said

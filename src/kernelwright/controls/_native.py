@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -120,6 +119,7 @@ class NativeTarget:
         self.verdict: Verdict | None = None
         self.contest: Contest | None = None
         self._judge: NativeJudge | None = None
+        self._known: dict[str, dict[str, float | int | str]] = {}
 
     @property
     def name(self) -> str:
@@ -156,8 +156,20 @@ class NativeTarget:
             made = build(self.request(config), limits=self.build_limits)
         except BuildError as error:
             raise BuildFailure.of(error) from error
-        known = {"library_bytes": made.library.stat().st_size, **_resources(made.library)}
-        return Artifact(made.library, made.code_key, made.log, known, made.seconds)
+        return Artifact(
+            made.library, made.code_key, made.log, self._resources(made.library, made.code_key), made.seconds
+        )
+
+    def _resources(self, library: Path, code_key: str) -> dict[str, float | int | str]:
+        """What the binary tells with no run, looked up once for the same code."""
+        if code_key not in self._known:
+            known: dict[str, float | int | str] = {"library_bytes": library.stat().st_size}
+            try:
+                known |= cpu_resources(library)
+            except MissingExtraError as error:
+                known["resources_missing"] = str(error)
+            self._known[code_key] = known
+        return self._known[code_key]
 
     def _compiler(self) -> machine.Compiler:
         path = self.provider.compiler
@@ -251,15 +263,6 @@ class NativeTarget:
         self.__dict__.update(state)
         if self.kernel is None:
             self.kernel = native_kernels()[self.operator]
-
-
-@functools.lru_cache(maxsize=256)
-def _resources(library: Path) -> dict[str, float | int | str]:
-    """What the library tells with no run; why it does not, where the disassembler is not installed."""
-    try:
-        return cpu_resources(library)
-    except MissingExtraError as error:
-        return {"resources_missing": str(error)}
 
 
 def _own(space: Space) -> Space:

@@ -55,6 +55,7 @@ from kernelwright.search._store import read_runs
 from kernelwright.search._store import Run
 from kernelwright.search._store import RunInfo
 from kernelwright.search._store import Store
+from kernelwright.search._through import Through
 from kernelwright.search._tracker import DisabledTracker
 from kernelwright.search._tracker import Guarded
 from kernelwright.search._tracker import make_tracker
@@ -112,6 +113,7 @@ __all__ = [
     "Store",
     "Task",
     "TaskResult",
+    "Through",
     "Tracker",
     "Worker",
     "check_optimizer",
