@@ -34,9 +34,9 @@ def cpu_resources(library: Path, *, mca: bool = True) -> dict[str, float | int |
     `loop_reloads`, 0 where there is no loop.
 
     With llvm-mca, of the main loop on a fixed model of a processor: `mca_cycles` an iteration,
-    `mca_throughput` (cycles that its ports need), `mca_ipc`, `mca_bytes_per_cycle` (which does not depend on how
-    often it is unrolled); else `mca_missing` says why there is none. It
-    knows nothing of caches, and takes every branch as predicted.
+    `mca_throughput` (cycles that its ports need), `mca_ipc`, `mca_bytes_per_cycle` (which does not depend on
+    how often it is unrolled); else `mca_missing` says why there is none. It knows nothing of caches, and
+    takes every branch as predicted.
 
     Raises MissingExtraError without iced-x86, FileFormatError for what is no x86-64 library.
     """
