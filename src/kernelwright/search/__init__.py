@@ -40,6 +40,7 @@ from kernelwright.search._pool import MultiProcessWorker
 from kernelwright.search._pymoo import PymooSearch
 from kernelwright.search._random import RandomSearch
 from kernelwright.search._ray import RayWorker
+from kernelwright.search._remedies import remedy
 from kernelwright.search._replay import load_recorded
 from kernelwright.search._replay import Recorded
 from kernelwright.search._replay import recorded_spaces
@@ -49,11 +50,13 @@ from kernelwright.search._search import Search
 from kernelwright.search._serial import SerialWorker
 from kernelwright.search._stages import Skip
 from kernelwright.search._stages import Staged
+from kernelwright.search._stages import StageFailure
 from kernelwright.search._store import read_run
 from kernelwright.search._store import read_runs
 from kernelwright.search._store import Run
 from kernelwright.search._store import RunInfo
 from kernelwright.search._store import Store
+from kernelwright.search._through import Through
 from kernelwright.search._tracker import DisabledTracker
 from kernelwright.search._tracker import Guarded
 from kernelwright.search._tracker import make_tracker
@@ -106,10 +109,12 @@ __all__ = [
     "SearchResult",
     "SerialWorker",
     "Skip",
+    "StageFailure",
     "Staged",
     "Store",
     "Task",
     "TaskResult",
+    "Through",
     "Tracker",
     "Worker",
     "check_optimizer",
@@ -124,4 +129,5 @@ __all__ = [
     "read_run",
     "read_runs",
     "recorded_spaces",
+    "remedy",
 ]
