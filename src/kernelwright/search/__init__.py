@@ -56,6 +56,7 @@ from kernelwright.search._store import Run
 from kernelwright.search._store import RunInfo
 from kernelwright.search._store import Store
 from kernelwright.search._through import Through
+from kernelwright.search._through import unshared
 from kernelwright.search._tracker import DisabledTracker
 from kernelwright.search._tracker import Guarded
 from kernelwright.search._tracker import make_tracker
@@ -128,4 +129,5 @@ __all__ = [
     "read_run",
     "read_runs",
     "recorded_spaces",
+    "unshared",
 ]
