@@ -136,6 +136,17 @@ def test_without_a_baseline_nothing_is_validated(tmp_path: Path, monkeypatch: py
         validate_target(toy.Judged(tmp_path), ALL)
 
 
+def test_where_the_baseline_cannot_be_measured_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def calibrate(_: Any) -> float:
+        raise toy.StageFailure("there is no GPU", kind="unsupported")
+
+    monkeypatch.setattr(toy.Toy, "calibrate", calibrate, raising=False)
+    with pytest.raises(ValidationError, match="cannot be measured without controls: there is no GPU"):
+        validate_target(toy.Toy(tmp_path), ALL)
+
+
 def test_a_validation_is_kept_and_read(tmp_path: Path) -> None:
     found = validate_target(toy.Judged(tmp_path), ALL)
     path = found.save(tmp_path / "validation.json")
