@@ -75,8 +75,8 @@ def validate_target(
 
     While it builds, this process's environment names that folder: not for several threads at once.
 
-    Raises ValidationError where the baseline cannot be built or measured, BaselineFailedError where it fails in
-    a fresh process.
+    Raises ValidationError where the baseline cannot be built or measured, BaselineFailedError where it fails
+    in a fresh process.
     """
     confirming = confirm_of(target, budget_s=budget_s, processes=processes)
     with fresh_builds() as build:
