@@ -128,6 +128,18 @@ def test_no_improvement_is_said(tmp_path: Path, runs: Path) -> None:
     assert not (tmp_path / "boost.zip").exists()
 
 
+def test_a_run_over_controls_is_minimised_by_its_target(tmp_path: Path, runs: Path) -> None:
+    run = controls_run(tmp_path, runs, FAST, IDLE)
+    said = invoke("search", "minimize", run)
+    assert said.exit_code == 0, said.output
+    lines = said.output.splitlines()
+    assert lines[:2] == ["1 settings keep 100.0% of the win:", "  -funroll-loops = True"]
+    assert lines[2:4] == ["change nothing in the binary: -fipa-pta", "not needed: unroll, -ftree-vectorize"]
+    none = invoke("search", "minimize", run, "--number", "2")
+    assert none.exit_code == 1
+    assert none.output.startswith("there is no win to keep")
+
+
 def test_what_was_not_validated_is_not_packed(tmp_path: Path, runs: Path) -> None:
     run = controls_run(tmp_path, runs, FAST)
     said = invoke("controls", "pack", "boost.zip", run)

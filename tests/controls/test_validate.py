@@ -32,6 +32,9 @@ from kernelwright.referee import Status
 from kernelwright.search import Evaluation
 from kernelwright.search import Failure
 from kernelwright.search import SearchResult
+from kernelwright.search import SerialWorker
+from kernelwright.search import Through
+from kernelwright.search import unshared
 
 _spec = importlib.util.spec_from_file_location("toy_target", Path(__file__).with_name("toy_target.py"))
 assert _spec is not None
@@ -131,6 +134,17 @@ def test_without_a_baseline_nothing_is_validated(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(toy.Judged, "build", broken)
     with pytest.raises(ValidationError, match="toy does not build without controls: no"):
         validate_target(toy.Judged(tmp_path), ALL)
+
+
+def test_where_the_baseline_cannot_be_measured_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def calibrate(_: Any) -> float:
+        raise toy.StageFailure("there is no GPU", kind="unsupported")
+
+    monkeypatch.setattr(toy.Toy, "calibrate", calibrate, raising=False)
+    with pytest.raises(ValidationError, match="cannot be measured without controls: there is no GPU"):
+        validate_target(toy.Toy(tmp_path), ALL)
 
 
 def test_a_validation_is_kept_and_read(tmp_path: Path) -> None:
@@ -251,6 +265,30 @@ def test_finalists_are_the_best_of_distinct_binaries() -> None:
     assert [one.name for one in choose_finalists(two, pareto=True)] == ["#2", "#1"]
     with pytest.raises(NoScoreError):
         choose_finalists(SearchResult([evaluation(1, "a")]))
+
+
+class Staged:
+    """Whatever is built is said to be the same, and measured it never is."""
+
+    count = 0
+
+    def features(self, _: Any) -> dict[str, str]:
+        return {"identity": "one"}
+
+    def measure(self, _: Any) -> float:
+        Staged.count += 1
+        return float(Staged.count)
+
+
+def test_what_was_measured_before_is_measured_again() -> None:
+    """A worker shares scores by identity, which is no evidence of a score."""
+    Staged.count = 0
+    with SerialWorker(Staged()) as worker:
+        shared = Through(worker)
+        assert [shared("a"), shared("b")] == [(1.0,), (1.0,)]
+    with SerialWorker(unshared(Staged())) as worker:
+        apart = Through(worker)
+        assert [apart("a"), apart("b")] == [(2.0,), (3.0,)]
 
 
 # -- the fewest options ------------------------------------------------------------------------------------

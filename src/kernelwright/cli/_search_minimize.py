@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
+from typing import Any
 from typing import TYPE_CHECKING
 
 import typer
@@ -54,12 +56,18 @@ def minimize(
     from kernelwright.search import IsoMultiProcessWorker
     from kernelwright.search import SearchResult
     from kernelwright.search import Through
+    from kernelwright.search import unshared
 
     located = locate(run, store)
     result = SearchResult.from_journal(located.store, located.run)
+    description = result.info.settings.get("target")
+    if description is not None and file is None:
+        one = result.best() if number is None else _numbered(result, number)
+        _of_target(description, one.params, keep, max_evaluations, seed, as_json)
+        return
     job = load(file or objective_file(_info(located.store, located.run)))
     made = worker_class(worker_type or job.worker_type or IsoMultiProcessWorker)(
-        job.objective,
+        unshared(job.objective),
         num_objectives=result.num_objectives,
         **{**job.started(_started(None, task_timeout)), "num_workers": 1},
     )
@@ -85,5 +93,44 @@ def minimize(
         typer.echo(json.dumps(as_plain(found), indent=1))
     else:
         view.show_minimized(console, found)
+    if not found.won:
+        raise typer.Exit(_EXIT_NO)
+
+
+def _of_target(
+    description: Mapping[str, Any],
+    config: Any,
+    keep: float,
+    max_evaluations: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """The fewest options of a run over compiler controls: binaries first, then measurements."""
+    from kernelwright.cli._search_view import make_console
+    from kernelwright.controls import minimize_controls
+    from kernelwright.controls import target_from
+    from kernelwright.files import as_plain
+
+    target = target_from(description)
+    try:
+        found = minimize_controls(target, config, keep=keep, max_evaluations=max_evaluations, seed=seed)
+    finally:
+        getattr(target, "close", lambda: None)()
+    if as_json:
+        typer.echo(json.dumps(as_plain(found), indent=1))
+    else:
+        console = make_console()
+        if found.won:
+            share = "all" if found.share is None else f"{found.share:.1%}"
+            console.print(f"{len(found.settings)} settings keep {share} of the win:", markup=False)
+            for name, value in found.settings.items():
+                console.print(f"  {name} = {value}", soft_wrap=True, markup=False)
+        else:
+            console.print("there is no win to keep: measured again, it is not proven better")
+        for what, names in (("change nothing in the binary", found.inert), ("not needed", found.dropped)):
+            console.print(f"{what}: {', '.join(names) or 'none'}", soft_wrap=True, markup=False)
+        console.print(
+            f"{found.builds} builds, {found.binaries} distinct binaries, {found.evaluations} measurements"
+        )
     if not found.won:
         raise typer.Exit(_EXIT_NO)

@@ -206,6 +206,7 @@ def _of_objective(
     from kernelwright.controls import Validation
     from kernelwright.search import IsoMultiProcessWorker
     from kernelwright.search import Through
+    from kernelwright.search import unshared
     from kernelwright.search._minimize_space import reference_of
     from kernelwright.space import SearchSpace
 
@@ -217,7 +218,7 @@ def _of_objective(
     tell(f"{name}: {len(candidates)} finalists against {against}, {rounds} rounds")
     # A process for each evaluation, whatever the search used: nothing is left of the one before.
     kind = worker_class(job.worker_type) if job.worker_type == "async" else IsoMultiProcessWorker
-    with kind(job.objective, 1, task_timeout, num_objectives=result.num_objectives) as worker:
+    with kind(unshared(job.objective), 1, task_timeout, num_objectives=result.num_objectives) as worker:
         found, estimates = judge_in_rounds(
             Through(worker),
             candidates,

@@ -36,6 +36,7 @@ from kernelwright.referee import Status
 from kernelwright.referee import Verdict
 from kernelwright.referee._statistics import Estimate
 from kernelwright.search import IsoMultiProcessWorker
+from kernelwright.search import StageFailure
 from kernelwright.search import Through
 
 #: A confirmation that was refused for noise says nothing of the kernel; so often in all.
@@ -74,7 +75,8 @@ def validate_target(
 
     While it builds, this process's environment names that folder: not for several threads at once.
 
-    Raises ValidationError where the baseline cannot be judged.
+    Raises ValidationError where the baseline cannot be built or measured, BaselineFailedError where it fails
+    in a fresh process.
     """
     confirming = confirm_of(target, budget_s=budget_s, processes=processes)
     with fresh_builds() as build:
@@ -232,6 +234,13 @@ def _in_rounds(
     candidates = [Candidate(one.name, one.config, one.number, one.scores) for one in measured]
     if not candidates:
         return list(finalists), {}
+    calibrate = getattr(target, "calibrate", None)
+    if calibrate is not None:
+        try:
+            # Every process then measures against one and the same time of the baseline, paired within itself.
+            calibrate()
+        except StageFailure as error:
+            raise ValidationError(f"{target.name} cannot be measured without controls: {error}") from error
     with IsoMultiProcessWorker(_Measured(target), 1, task_timeout) as worker:
         found, estimates = judge_in_rounds(
             Through(worker), candidates, {}, rounds=rounds, seed=seed, what=target.name

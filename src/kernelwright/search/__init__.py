@@ -57,6 +57,7 @@ from kernelwright.search._store import Run
 from kernelwright.search._store import RunInfo
 from kernelwright.search._store import Store
 from kernelwright.search._through import Through
+from kernelwright.search._through import unshared
 from kernelwright.search._tracker import DisabledTracker
 from kernelwright.search._tracker import Guarded
 from kernelwright.search._tracker import make_tracker
@@ -130,4 +131,5 @@ __all__ = [
     "read_runs",
     "recorded_spaces",
     "remedy",
+    "unshared",
 ]

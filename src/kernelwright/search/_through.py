@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kernelwright.search import _task
 from kernelwright.search._optimizer import Failure
+from kernelwright.search._stages import IDENTITY
 from kernelwright.search._worker import Task
 from kernelwright.search._worker import Worker
 
@@ -27,3 +29,32 @@ class Through:
             for done in self._worker.results(None):
                 if done.number == self._count:
                     return done.scores if done.scores is not None else done.failure or Failure("raised")
+
+
+def unshared(objective: Any) -> Any:
+    """The objective, measured whenever it is called.
+
+    A worker gives what has the same identity the scores that it has already. Who compares scores with scores
+    needs each to be a measurement of its own.
+    """
+    return _Unshared(objective) if _task.is_staged(objective) else objective
+
+
+class _Unshared:
+    """A staged objective without an identity."""
+
+    def __init__(self, objective: Any) -> None:
+        self._objective = objective
+
+    def build(self, config: Any) -> Any:
+        build = getattr(self._objective, "build", None)
+        return config if build is None else build(config)
+
+    def features(self, built: Any) -> dict[str, Any]:
+        features = getattr(self._objective, "features", None)
+        found = {} if features is None else dict(features(built))
+        found.pop(IDENTITY, None)
+        return found
+
+    def measure(self, built: Any) -> Any:
+        return self._objective.measure(built)
