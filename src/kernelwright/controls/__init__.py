@@ -12,15 +12,24 @@ from kernelwright.controls._codec import save_compiler_config
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._gcc import GccSearchSpace
+from kernelwright.controls._native import NativeTarget
 from kernelwright.controls._provider import CompilerSearchSpace
+from kernelwright.controls._target import Artifact
+from kernelwright.controls._target import BuildFailure
+from kernelwright.controls._target import split_config
+from kernelwright.controls._target import Target
 
 __all__ = [
     "Adapter",
+    "Artifact",
+    "BuildFailure",
     "CompilerSearchSpace",
     "Controls",
     "ControlsError",
     "GccSearchSpace",
     "Injection",
+    "NativeTarget",
+    "Target",
     "UnknownToolError",
     "adapter",
     "compiler_arguments",
@@ -28,4 +37,5 @@ __all__ = [
     "encode_controls",
     "load_compiler_config",
     "save_compiler_config",
+    "split_config",
 ]

@@ -49,6 +49,7 @@ from kernelwright.search._search import Search
 from kernelwright.search._serial import SerialWorker
 from kernelwright.search._stages import Skip
 from kernelwright.search._stages import Staged
+from kernelwright.search._stages import StageFailure
 from kernelwright.search._store import read_run
 from kernelwright.search._store import read_runs
 from kernelwright.search._store import Run
@@ -106,6 +107,7 @@ __all__ = [
     "SearchResult",
     "SerialWorker",
     "Skip",
+    "StageFailure",
     "Staged",
     "Store",
     "Task",

@@ -23,6 +23,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "worker_lost": "a machine or worker went away: the search goes on with the others; look at its log",
     "build_failed": "read the compiler's words in `show`; forbid the combination with a constraint",
     "build_timeout": "raise the limit of builds, or leave out the options that make them slow",
+    "compiler_crashed": "the compiler itself failed: forbid the combination, and tell its makers",
+    "pruned": "that is right for what a constraint on the binary shuts out; if it is nearly all, loosen it",
     "skipped": "the objective chose not to measure these; if there are many, a constraint saves their builds",
     "wrong": "the result was not right: keep the check; forbid the values if they always fail",
     "": "read the reasons in `show`; forbid with a constraint what cannot work",

@@ -55,14 +55,13 @@ class SerialWorker(Worker):
 
         def ask(question: dict[str, object]) -> dict[str, object]:
             features = question.get("features")
-            known = self._measured.scores(features) if isinstance(features, dict) else None
+            known = self._measured.answer(features) if isinstance(features, dict) else None
             metadata.update({"reused": True} if known is not None else {})
-            return {"scores": known}
+            return known or {}
 
         said = _task.evaluate(self.objective, task.config, self.num_objectives, ask)
         scores = None if said["failure"] is not None else tuple(said["scores"])
-        if scores is not None:
-            self._measured.add(said["features"], scores)
+        self._measured.add(said)
         metadata |= {name: said[name] for name in ("stages", "features") if said[name]}
         failure = None if scores is not None else Failure(*said["failure"])
         self._done(

@@ -240,7 +240,7 @@ class Slot:
                 failure = Failure(*message["failure"])
             else:
                 scores = tuple(message["scores"])
-                self._measured.add(message["features"], scores)
+            self._measured.add(message)
             metadata |= {name: message[name] for name in ("stages", "features") if message[name]}
         result = self._result(
             task, scores if scores is not None else failure, started_at, seconds, watch.stderr(), metadata
@@ -259,13 +259,16 @@ class Slot:
             if self._lanes is not None:
                 holding.enter_context(self._lanes.building())
             return {}
-        known = self._measured.scores(message["features"])
+        known = self._measured.answer(message["features"])
+        if known is None and self._lanes is not None and self._device is not None:
+            holding.enter_context(self._lanes.measuring(self._device))
+            known = self._measured.answer(message["features"])  # while we waited
         if known is not None:
+            holding.close()
             metadata["reused"] = True
-            return {"scores": known}
-        if self._lanes is None or self._device is None:
+            return known
+        if self._device is None:
             return {}
-        holding.enter_context(self._lanes.measuring(self._device))
         return {"cores": self._device.cores}
 
     def _result(

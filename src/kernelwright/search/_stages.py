@@ -7,8 +7,9 @@ A staged objective is any object with a method `measure`; a worker calls its met
     measure(built) -> scores          what an objective returns; `built` is the configuration without `build`
 
 Where the worker has lanes, only `measure` holds one; builds run beside measurements of other devices. Any
-stage may raise `Skip` to say that measuring is not worth it. A feature called `identity` (a hash of the
-machine code, say) tells the worker that what was built has been measured before: the scores are those.
+stage may raise `Skip` to say that measuring is not worth it, or `StageFailure` to say in a kind of its own
+what went wrong. A feature called `identity` (a hash of the machine code, say) tells the worker that what was
+built has been measured before: the scores are those, and so is a failure that `lasts`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,33 @@ from typing import runtime_checkable
 IDENTITY = "identity"
 
 
-class Skip(Exception):
+class StageFailure(Exception):
+    """Raised by a stage: this configuration has no score, for the reason given.
+
+    `kind` is that of the failure: `wrong`, `build_timeout`, …. `lasts`: whether whatever has the same identity
+    fails alike, so that it need not be tried. `features` are kept with the result.
+    """
+
+    skips_measurement = False
+
+    def __init__(
+        self, reason: str, *, kind: str, lasts: bool = False, features: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.failure_kind = kind
+        self.lasts = lasts
+        self.features = dict(features or {})
+
+
+class Skip(StageFailure):
     """Raised by a stage: this configuration is not measured, for the reason given; kind `skipped`."""
 
     skips_measurement = True
+
+    def __init__(
+        self, reason: str = "", *, kind: str = "skipped", features: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(reason, kind=kind, features=features)
 
 
 @runtime_checkable
@@ -36,18 +60,19 @@ class Staged(Protocol):
 
 
 class Measured:
-    """Scores by the identity of what was built; two processes may be building the same at once."""
+    """What came of measuring, by the identity of what was built; two processes may be building the same."""
 
     def __init__(self) -> None:
-        self._scores: dict[Any, tuple[float, ...]] = {}
+        self._known: dict[Any, dict[str, Any]] = {}
 
-    def scores(self, features: Mapping[str, Any]) -> tuple[float, ...] | None:
-        """The scores of what has this identity, if it has been measured."""
+    def answer(self, features: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The scores or the failure of what has this identity, if it was measured, as a child is told."""
         identity = features.get(IDENTITY)
-        return None if identity is None else self._scores.get(identity)
+        return None if identity is None else self._known.get(identity)
 
-    def add(self, features: Mapping[str, Any], scores: tuple[float, ...]) -> None:
-        """Take note of a measurement."""
-        identity = features.get(IDENTITY)
-        if identity is not None:
-            self._scores.setdefault(identity, scores)
+    def add(self, said: Mapping[str, Any]) -> None:
+        """Take note of what `evaluate` said of a configuration."""
+        identity = (said.get("features") or {}).get(IDENTITY)
+        if identity is None or (said["failure"] is not None and not said.get("lasts")):
+            return
+        self._known.setdefault(identity, {"scores": said["scores"], "failure": said["failure"]})

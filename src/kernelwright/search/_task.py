@@ -121,15 +121,16 @@ def evaluate(
     """Run an objective, staged or not, and say what came of it, in words that JSON can carry.
 
     `ask` is called before the stages `build` and `measure` of a staged objective, with the features known so
-    far; it waits for the lane, and may answer with scores that make measuring needless. Returns `scores`,
-    `failure` (kind and reason), `seconds`, `stages`, `features` and `retire` (why this process should not be
-    used again, or None).
+    far; it waits for the lane, and may answer with scores, or a failure, that make measuring needless. Returns
+    `scores`, `failure` (kind and reason), `lasts` (whether the same code fails alike), `seconds`, `stages`,
+    `features` and `retire` (why this process should not be used again, or None).
     """
     clock = _Clock()
     features: dict[str, Any] = {}
     scores: list[float] | None = None
     failure: tuple[str, str] | None = None
     retire: str | None = None
+    lasts = False
     try:
         if is_staged(objective):
             value = _staged(objective, config, clock, features, ask)
@@ -140,12 +141,15 @@ def evaluate(
                 value = _wait_for(value)
     except BaseException as error:  # noqa: BLE001 - an objective may raise anything
         failure, retire = explain(error, clock.stage)
+        lasts = bool(getattr(error, "lasts", False))
+        features.update(_plain_features(getattr(error, "features", None)))
     else:
         scores, failure = judge(value, count)
     clock.end()
     return {
         "scores": scores,
         "failure": failure,
+        "lasts": lasts,
         "seconds": sum(clock.spent.values()),
         "stages": clock.spent if is_staged(objective) else {},
         "features": features,
@@ -192,12 +196,14 @@ def _staged(
         built = objective.build(config)
     if hasattr(objective, "features"):
         clock.begin("features")
-        features.update({str(name): _plain(value) for name, value in objective.features(built).items()})
+        features.update(_plain_features(objective.features(built)))
     clock.end()
     if ask is None:
         clock.begin("measure")
         return objective.measure(built)
     answer = ask({"stage": "measure", "features": features})
+    if answer.get("failure") is not None:
+        raise _AsBefore(*answer["failure"])
     if answer.get("scores") is not None:
         return tuple(answer["scores"])
     with _on_cores(answer.get("cores")):
@@ -228,6 +234,20 @@ class _on_cores:  # noqa: N801 - reads as a statement
                 os.sched_setaffinity(thread, cores)
             except ProcessLookupError:
                 continue
+
+
+class _AsBefore(Exception):
+    """The same code failed before."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.failure_kind = kind
+
+
+def _plain_features(features: Any) -> dict[str, Any]:
+    if not hasattr(features, "items"):
+        return {}
+    return {str(name): _plain(value) for name, value in features.items()}
 
 
 def _plain(value: Any) -> Any:
@@ -300,8 +320,9 @@ def explain(error: BaseException, stage: str = "") -> tuple[tuple[str, str], str
     name = type(error).__name__
     said = _text_of(error)
     text = f"{name}: {said}" if said else name
-    if getattr(error, "skips_measurement", False):
-        return ("skipped", _shortened(said)), None
+    kind = getattr(error, "failure_kind", None)
+    if isinstance(kind, str):
+        return (kind, _shortened(said)), None
     if isinstance(error, SystemExit):
         return ("exited", f"the objective called sys.exit({error.code!r})"), None
     _show(error)
