@@ -12,12 +12,19 @@ from kernelwright.controls._codec import save_compiler_config
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._gcc import GccSearchSpace
+from kernelwright.controls._gpu_case import GpuCase
 from kernelwright.controls._native import NativeTarget
 from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import split_config
 from kernelwright.controls._target import Target
+from kernelwright.controls._tile import TileAdapter
+from kernelwright.controls._tile_space import TileSearchSpace
+from kernelwright.controls._tile_target import TileTarget
+from kernelwright.controls._triton import TritonAdapter
+from kernelwright.controls._triton_space import TritonSearchSpace
+from kernelwright.controls._triton_target import TritonTarget
 
 __all__ = [
     "Adapter",
@@ -27,9 +34,16 @@ __all__ = [
     "Controls",
     "ControlsError",
     "GccSearchSpace",
+    "GpuCase",
     "Injection",
     "NativeTarget",
     "Target",
+    "TileAdapter",
+    "TileSearchSpace",
+    "TileTarget",
+    "TritonAdapter",
+    "TritonSearchSpace",
+    "TritonTarget",
     "UnknownToolError",
     "adapter",
     "compiler_arguments",
