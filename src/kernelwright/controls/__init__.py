@@ -3,12 +3,15 @@
 from kernelwright.controls._adapter import Adapter
 from kernelwright.controls._adapter import adapter
 from kernelwright.controls._adapter import Injection
+from kernelwright.controls._clang import ClangSearchSpace
 from kernelwright.controls._codec import compiler_arguments
 from kernelwright.controls._codec import Controls
 from kernelwright.controls._codec import decode_controls
 from kernelwright.controls._codec import encode_controls
 from kernelwright.controls._codec import load_compiler_config
 from kernelwright.controls._codec import save_compiler_config
+from kernelwright.controls._cpu_adapters import ClangAdapter
+from kernelwright.controls._cpu_adapters import GccAdapter
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._gcc import GccSearchSpace
@@ -30,9 +33,12 @@ __all__ = [
     "Adapter",
     "Artifact",
     "BuildFailure",
+    "ClangAdapter",
+    "ClangSearchSpace",
     "CompilerSearchSpace",
     "Controls",
     "ControlsError",
+    "GccAdapter",
     "GccSearchSpace",
     "GpuCase",
     "Injection",

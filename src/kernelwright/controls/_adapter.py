@@ -43,7 +43,7 @@ class Adapter(ABC):
     name: ClassVar[str]
 
     def inject(self, config: str | Mapping[str, Any], folder: Path) -> Injection:
-        """How this configuration reaches the tool; what has to be a file is written to a fresh one in `folder`.
+        """How this configuration reaches the tool; a file that it needs is a fresh one in `folder`.
 
         BASELINE_CONFIG, `{}`, needs nothing. Raises ControlsError for what is malformed, for options of
         another tool, and for a vendor's control file where the tool does not take one.

@@ -71,7 +71,7 @@ def save_compiler_config(path: Path | str, config: str) -> None:
 
 
 def options_file(controls: Controls) -> str:
-    """The text that gcc and clang read as `@file`, and nvcc as `--options-file`: a macro, then the options."""
+    """What gcc and clang read as `@file`, and nvcc as `--options-file`: a macro, then the options."""
     mark = f"-DKERNELWRIGHT_CONTROLS_{controls.tool}={_VERSION}"
     return "\n".join([mark, *controls.options]) + "\n"
 
@@ -154,7 +154,7 @@ def _check(controls: Controls, tool: Tool, numbers: Sequence[int] | None = None)
         if subject in seen:
             before, what = seen[subject]
             raise ControlsError(
-                f"{subject} was given before (line {before}: {what!r}); of two, some tools take the first and "
+                f"{subject} was given before (line {before}: {what!r}); of two, some tools take the first, "
                 "some the last: keep one",
                 line=number,
                 column=1,
@@ -184,14 +184,13 @@ def _is_ours(data: bytes) -> bool:
 
 def _decoded(data: bytes) -> str:
     try:
-        text = data.decode()
+        return data.decode()
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        column = error.start - (data.rfind(b"\n", 0, error.start) + 1) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
         raise ControlsError(
             f"byte {data[error.start]:#04x} is not UTF-8", line=line, column=column
         ) from error
-    return text
 
 
 def _bytes(config: Any) -> bytes:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import functools
 import re
-import shutil
 from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Mapping
 
+from kernelwright.controls._asking import ask
+from kernelwright.controls._cpu_space import around
+from kernelwright.controls._cpu_space import vector_widths
 from kernelwright.errors import NoCompilerError
 from kernelwright.machine import Compiler
-from kernelwright.machine import find_compilers
-from kernelwright.process import Limits
-from kernelwright.process import run
 from kernelwright.space import Choice
 from kernelwright.space import choice
 from kernelwright.space import Flag
 from kernelwright.space import Parameter
-from kernelwright.space import Range
-
-_LIMITS = Limits(wall_s=20.0)
 
 #: Options that change results of floating point, or of a program's race with another.
 _UNSAFE = frozenset(
@@ -87,34 +83,40 @@ _ABOUT = re.compile(
     r"align|avg-loop|case-values|completely|fsm|gcse|inline|inlining|ipa-|iv-|jump-thread|large-|lim-|loop|peel"
     r"|pipeline|predictable|prefetch|reassoc|sched|split|sra|store-merging|tracer|unroll|unswitch|vect"
 )
+#: What the smaller variants are about, in the names of flags and parameters.
+_VARIANTS = {
+    "attention": re.compile(
+        r"align|completely|gcse|inline|ira-|iv-|ivopts|jam|live-range|modulo|move-loop|peel|pressure|reassoc"
+        r"|rename-reg|sched|slp|sms|split-loops|split-wide|sra|tracer|tree-pre|unroll|unswitch|vect|-fweb"
+    ),
+    "memory_bound": re.compile(
+        r"align|distribut|if-conversion|interchange|iv-|ivopts|lim|loop|memory|peel|prefetch|schedule-insns"
+        r"|store|unroll|vect|version"
+    ),
+}
+#: Parameters that are about something else than the speed of what is compiled.
+_NOT_ABOUT = re.compile(
+    r"analyzer|asan|canonical|cxx-|debug|ggc|gimple|hash-table|interference|isl|lazy|lto|openacc|pagesize"
+    r"|parloops|profile|ranger|ssp-|stack-clash|tm-|tsan|uninit|use-after|vartrack|verif"
+)
 _ALIGNMENTS = (1, 8, 16, 32, 64)
 
 
-def find_gcc(path: Path | str | None) -> Compiler:
-    """The GCC at `path`, else the first one here. Raises NoCompilerError when there is none."""
-    if path is not None:
-        wanted = shutil.which(str(path))
-        if wanted is None:
-            raise NoCompilerError(f"there is no compiler {str(path)!r}; name the path of a g++")
-        return Compiler(Path(wanted), "gcc", "", "")
-    known = find_compilers()
-    for compiler in known:
-        if compiler.kind == "gcc":
-            return compiler
-    here = ", ".join(map(str, known)) or "no compiler"
-    raise NoCompilerError(
-        f"the options of GCC are asked of GCC itself, and none is here (found: {here}): install one (Debian, "
-        "Ubuntu: apt install g++; without root: conda install -c conda-forge gxx), or set CXX to its path"
-    )
+def in_variant(variant: str, names: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    """Those of these options, and those of these parameters, that a variant is about."""
+    about = _VARIANTS.get(variant)
+    return {name: one for name, one in names.items() if about is None or about.search(name)}
 
 
-def read_options(compiler: Compiler, *, unsafe: bool) -> dict[str, Parameter]:
-    """The options that change speed alone (with `unsafe`, results too): `-fname`, on or off or one of a list.
+@functools.lru_cache(maxsize=16)
+def read_options(compiler: Compiler, *, unsafe: bool) -> Mapping[str, Parameter]:
+    """The options that change speed alone (with `unsafe`, results too): `-fname`, on or off or one of a list,
+    and the width of vectors that is preferred.
 
     Raises NoCompilerError when the compiler does not say.
     """
     found: dict[str, Parameter] = {}
-    for line in _ask(compiler, "optimizers"):
+    for line in _listed(compiler, "optimizers"):
         name, _, state = line.strip().partition(" ")
         stem = name.partition("=")[0]
         if not stem.startswith("-f") or stem in _OTHER or stem.startswith(_OTHER_BEGIN):
@@ -128,34 +130,43 @@ def read_options(compiler: Compiler, *, unsafe: bool) -> dict[str, Parameter]:
             found[stem] = Choice(_ALIGNMENTS, log=True)
         elif "=" not in name and state.strip() in ("[enabled]", "[disabled]"):
             found[stem] = Flag()
-    return found
+    target = "\n".join(_listed(compiler, "target"))
+    widths = re.search(r"-mprefer-vector-width= option\):\n((?:.+\n)+)", target)
+    return found | vector_widths(widths[1].split() if widths else ())
 
 
-def read_params(compiler: Compiler, *, among: Iterable[str] | None = None) -> dict[str, Parameter]:
+def read_params(
+    compiler: Compiler, *, among: Iterable[str] | None = None, wide: bool = False
+) -> dict[str, Parameter]:
     """The parameters `--param=name`: those about loops, inlining, vectors and the like, or those named.
+
+    With `wide`, all but those that are surely about something else.
 
     Each from a quarter of the compiler's own value to four times it, within the bounds that it states.
     Raises NoCompilerError when the compiler does not say.
     """
     wanted = None if among is None else set(among)
     found: dict[str, Parameter] = {}
-    for line in _ask(compiler, "params"):
+    for line in _listed(compiler, "params"):
         said = re.fullmatch(r"--param=([\w-]+)=(?:<(\d+),(\d+)>)?\s+(\d+)", line.strip())
-        if said is None or not (_ABOUT.search(said[1]) if wanted is None else said[1] in wanted):
+        if said is None or not (_is_about(said[1], wide=wide) if wanted is None else said[1] in wanted):
             continue
         least, most = int(said[2] or 0), int(said[3] or 2**31 - 1)
-        low, high = max(least, int(said[4]) // 4), min(most, max(4 * int(said[4]), 16))
-        if low < high:
-            found[f"--param={said[1]}"] = Range(low, high, log=low > 0 and high > 8 * low)
+        one = around(int(said[4]), least=least, most=most)
+        if one is not None:
+            found[f"--param={said[1]}"] = one
     return found
 
 
-def _ask(compiler: Compiler, what: str) -> list[str]:
-    outcome = run(
-        [str(compiler.path), "-Q", f"--help={what}"], limits=_LIMITS, env={**os.environ, "LC_ALL": "C"}
-    )
-    lines = outcome.stdout.splitlines()
-    if outcome.returncode != 0 or len(lines) < 10:
+def _is_about(name: str, *, wide: bool) -> bool:
+    return _NOT_ABOUT.search(name) is None if wide else _ABOUT.search(name) is not None
+
+
+@functools.lru_cache(maxsize=16)
+def _listed(compiler: Compiler, what: str) -> list[str]:
+    outcome, said = ask([compiler.path, "-Q", f"--help={what}"])
+    lines = said.splitlines()
+    if not outcome.ok or len(lines) < 10:
         raise NoCompilerError(
             f"{compiler.path} does not say what its {what} are (-Q --help={what}: {outcome.describe()}); "
             "name a GCC"

@@ -86,7 +86,7 @@ class CompilerSearchSpace(ABC):
 
     @abstractmethod
     def _word(self, name: str, value: Value) -> str:
-        """The option, in one line, that sets a parameter: the value's text at the end where there are many."""
+        """The option, in one line, that sets a parameter; a value out of many stands at its end."""
 
     def space(self) -> Space:
         """The flat space: each option by its name."""
@@ -142,7 +142,7 @@ class CompilerSearchSpace(ABC):
         raise SpaceError(f"{word!r} is not among the options of this space")
 
     def _tabulated(self) -> dict[str, tuple[str, Value]]:
-        words = {}
+        words: dict[str, tuple[str, Value]] = {}
         for name, kind in self._kinds.items():
             values = kind.values()
             if values is not None and len(values) <= _TABULATED:

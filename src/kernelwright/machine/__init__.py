@@ -6,6 +6,7 @@ from kernelwright.machine._ceilings import ceilings_path
 from kernelwright.machine._ceilings import load_ceilings
 from kernelwright.machine._ceilings import store_ceilings
 from kernelwright.machine._compilers import Compiler
+from kernelwright.machine._compilers import compiler_at
 from kernelwright.machine._compilers import find_compiler
 from kernelwright.machine._compilers import find_compilers
 from kernelwright.machine._compilers import HOW_TO_INSTALL
@@ -38,6 +39,7 @@ __all__ = [
     "Tier",
     "available_tiers",
     "ceilings_path",
+    "compiler_at",
     "current",
     "find_compiler",
     "find_compilers",

@@ -78,6 +78,12 @@ def find_compilers() -> tuple[Compiler, ...]:
     return tuple(found for path in dict.fromkeys(paths) if (found := _inspect(path)) is not None)
 
 
+def compiler_at(path: Path | str) -> Compiler | None:
+    """The C++ compiler that is this program, or that the PATH has by this name; None where it is none."""
+    found = shutil.which(str(path))
+    return None if found is None else _inspect(found)
+
+
 @functools.cache
 def _inspect(path: str) -> Compiler | None:
     """What the compiler at `path` says of itself; None when it is none that we know.

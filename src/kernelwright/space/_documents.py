@@ -17,6 +17,7 @@ from kernelwright.space._nodes import LeafNode
 from kernelwright.space._nodes import ListNode
 from kernelwright.space._nodes import Node
 from kernelwright.space._nodes import PartNode
+from kernelwright.space._nodes import Pinned
 from kernelwright.space._nodes import Provider
 from kernelwright.space._nodes import TextNode
 from kernelwright.space._plain import constraint_from_plain
@@ -71,6 +72,8 @@ def _node(
     assert isinstance(node, TextNode)
     kind = type(node.provider)
     text: dict[str, Any] = {"provider": f"{kind.__module__}.{kind.__qualname__}", "names": list(node.names)}
+    if isinstance(node.provider, Pinned):
+        text["pin"] = node.provider.pin()
     if isinstance(node.provider, LocalSearchSpace):
         text["local"] = {"name": node.provider.name, **space_to_plain(node.provider.space())}
     return text
@@ -117,6 +120,10 @@ def _provider(plain: Mapping[str, Any], where: str, providers: Mapping[str, Prov
         names = list(providers[where].space().parameters)
         if names != list(plain["names"]):
             raise SpaceError(f"the provider for {where!r} offers {names}, not {plain['names']}")
+        offered = providers[where]
+        pin = offered.pin() if isinstance(offered, Pinned) else None
+        if pin != plain.get("pin"):
+            raise SpaceError(f"the provider for {where!r} is of {pin}, and it was of {plain.get('pin')}")
         return providers[where]
     if "local" in plain:
         return LocalSearchSpace.of(space_from_plain(plain["local"]), plain["local"]["name"])

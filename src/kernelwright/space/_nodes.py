@@ -39,6 +39,15 @@ class Provider(Protocol):
         ...
 
 
+@runtime_checkable
+class Pinned(Protocol):
+    """A provider whose configurations mean what they do for one version of something: of a compiler."""
+
+    def pin(self) -> dict[str, Any]:
+        """What that is, as plain JSON; part of the search space's definition."""
+        ...
+
+
 class Absent:
     """Stands for an entry that is left out."""
 
