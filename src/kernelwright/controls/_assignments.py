@@ -20,8 +20,8 @@ def check_assignment(option: str) -> Complaint:
     name = re.match(r"[A-Za-z_]\w*", option)
     at = 0 if name is None else len(name[0]) + (option[len(name[0]) :].startswith("="))
     return at, (
-        f"{option!r} is not an option: it is written name=value, without blanks and quotes, where the value is "
-        "a number, true, false or a name"
+        f"{option!r} is not an option: it is written name=value, without blanks and quotes, where the value "
+        "is a number, true, false or a name"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -124,7 +125,7 @@ class FrameworkTarget(ABC):
             "options": self.options,
             "arch": self.arch,
             "parameters": self.parameters is not None,
-            "provider": self.provider.describe(),
+            "provider": self.provider.pin(),
         }
 
     # -- building ------------------------------------------------------------------------------------------
@@ -275,12 +276,11 @@ def _failure(outcome: Outcome) -> BuildFailure:
         return BuildFailure("build_timeout", f"the compiler was {outcome.describe()}", log)
     if outcome.end is not End.EXITED:
         return BuildFailure("compiler_crashed", f"the compiler was {outcome.describe()}", log)
-    lines = [line for line in outcome.stderr.splitlines() if line.strip()]
-    said = next((line for line in lines if "fatal" in line or "rror:" in line), lines[-1] if lines else "")
+    lines = [line.strip() for line in outcome.stderr.splitlines() if line.strip()]
+    fatal = [line for line in lines if re.search(r"\bfatal\b", line)]
     crashed = "raised SIG" in log or "error code -" in log
-    return BuildFailure(
-        "compiler_crashed" if crashed else build_status("build_failed", log), said.strip(), log
-    )
+    status = "compiler_crashed" if crashed else build_status("build_failed", log)
+    return BuildFailure(status, (fatal or lines[-2:] or ["it said nothing"])[0], log)
 
 
 def refused(why: str) -> StageFailure:

@@ -97,10 +97,11 @@ def event_seconds(launch: Callable[[], None], calls: int) -> float:
     """Seconds between two CUDA events on the current stream, with `calls` launches between them."""
     import torch
 
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    event: Any = torch.cuda.Event
+    begin, end = event(enable_timing=True), event(enable_timing=True)
     begin.record()
     for _ in range(calls):
         launch()
     end.record()
     end.synchronize()
-    return begin.elapsed_time(end) * 1e-3
+    return float(begin.elapsed_time(end)) * 1e-3

@@ -3,9 +3,9 @@
     python _kernel_compiler.py REQUEST.json
 
 A request names the `framework`, the `path` of a file and the `function` in it, `signature` (a type for each
-parameter that is no constant), `constants`, `options` of a launch, `arch` (90 for sm_90) and the folder `out`,
-which gets `kernel.cubin` and `kernel.json`, what a launch has to know. Standard library and the framework
-only: what a process imports, it has to import for each compilation again.
+parameter that is no constant), `constants`, `options` of a launch, `arch` (90 for sm_90) and the folder
+`out`, which gets `kernel.cubin` and `kernel.json`, what a launch has to know. Standard library and the
+framework only: what a process imports, it has to import for each compilation again.
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ def _triton(request: dict[str, Any], out: Path) -> None:
 # -- cuTile ------------------------------------------------------------------------------------------------
 
 
+def parameters_of(kernel: Any) -> list[str]:
+    """The names of a cuTile kernel's parameters, in order."""
+    return list(inspect.signature(kernel._pyfunc).parameters)
+
+
 def tile_signature(kernel: Any, request: dict[str, Any]) -> Any:
     """What is known of the parameters. Types: `bf16[2]`, an array with two dimensions; `i32`, a number."""
     from cuda.tile.compilation import CallingConvention
@@ -76,7 +81,7 @@ def tile_signature(kernel: Any, request: dict[str, Any]) -> Any:
     constants, types = request["constants"], request["signature"]
     parameters = [
         ConstantConstraint(constants[name]) if name in constants else _constraint(types[name])
-        for name in inspect.signature(kernel._pyfunc).parameters
+        for name in parameters_of(kernel)
     ]
     made = KernelSignature(parameters, CallingConvention.cutile_python_v1())
     return made.with_mangled_symbol(kernel._pyfunc.__name__)
@@ -112,8 +117,11 @@ def _constraint(text: str) -> Any:
 
 @contextlib.contextmanager
 def tileiras_arguments(arguments: Sequence[str]) -> Iterator[None]:
-    """In the block, cuTile gives tileiras these arguments too. Its disk cache does not know of them: switch
-    that off (`CUDA_TILE_CACHE_DIR=off`) before cuTile is imported."""
+    """In the block, cuTile gives tileiras these arguments too.
+
+    Its disk cache does not know of them: switch that off (`CUDA_TILE_CACHE_DIR=off`) before cuTile is
+    imported.
+    """
     if not arguments:
         yield
         return

@@ -22,8 +22,8 @@ class TileAdapter(Adapter):
     """Hints as keywords of `kernel.replace_hints(…)`; a vendor's control file as an argument of tileiras.
 
     cuTile's cache goes by the hints and the bytecode, but neither by a control file nor by which ptxas
-    tileiras calls: it is switched off, in an environment for a process that has not imported cuTile yet. There
-    is no option of cuTile for arguments of tileiras: `tileiras_arguments` is a context that adds them.
+    tileiras calls: it is switched off, in an environment for a process that has not imported cuTile yet.
+    There is no option of cuTile for arguments of tileiras: `tileiras_arguments` is a context that adds them.
     """
 
     tool = "cutile"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from typing import ClassVar
 
 from kernelwright.controls._assignments import assignment
@@ -21,7 +22,7 @@ from kernelwright.space import Parameter
 from kernelwright.space import Value
 
 #: No hint has a value beyond; which of them is legal, cuTile itself says.
-_TRIED = range(0, 65)
+_TRIED = range(65)
 #: Level 3 is where it stands unless told; lower ones compile faster and are what a canary needs.
 _LEVEL = "opt_level"
 _ABOUT: Mapping[str, str] = {
@@ -89,7 +90,7 @@ _LEVELS: Mapping[Level, tuple[str, ...]] = {
 
 
 def hints(*, every_value: bool = False) -> dict[str, Parameter]:
-    """The hints of a kernel and the numbers that each takes, found by trying; few of many, unless all are wanted.
+    """The hints of a kernel, with the numbers that each takes, found by trying; a few of many unless asked.
 
     Raises MissingExtraError.
     """
@@ -120,7 +121,7 @@ def _takes(kernel: type, name: str, value: int) -> bool:
     return True
 
 
-def _module() -> object:
+def _module() -> Any:
     try:
         import cuda.tile
     except ImportError:

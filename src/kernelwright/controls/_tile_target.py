@@ -73,6 +73,6 @@ class TileTarget(FrameworkTarget):
 
         kernel = Prebuilt(written._pyfunc)
         constants, given = request["constants"], iter(case.arguments)
-        names = list(_kernel_compiler.inspect.signature(written._pyfunc).parameters)
+        names = _kernel_compiler.parameters_of(written)
         words = tuple(constants[name] if name in constants else next(given) for name in names)
         return lambda: ct.launch(torch.cuda.current_stream(), case.grid, kernel, words)

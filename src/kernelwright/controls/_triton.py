@@ -75,8 +75,8 @@ class TritonAdapter(Adapter):
         ptxas = self.ptxas or triton_ptxas(self.arch)
         if not takes_control_files(ptxas):
             raise ControlsError(
-                f"{ptxas} does not take a vendor's control file (--apply-controls, 13.3 and later); name a newer "
-                "one: TritonAdapter(ptxas=…), TRITON_PTXAS_PATH"
+                f"{ptxas} does not take a vendor's control file (--apply-controls, 13.3 and later); name a "
+                "newer one: TritonAdapter(ptxas=…), TRITON_PTXAS_PATH"
             )
         path = self.fresh(folder, ".acf", data)
         return Injection(
@@ -105,7 +105,7 @@ def word_of(path: Path) -> str:
     text = str(path)
     if set(text) & set(" \t'\"\\,"):
         raise ControlsError(
-            f"the folder {str(path.parent)!r} has a blank, a comma or a quote in its name, where options are split; "
-            "use another folder"
+            f"the folder {str(path.parent)!r} has a blank, a comma or a quote in its name, where options are "
+            "split; use another folder"
         )
     return text

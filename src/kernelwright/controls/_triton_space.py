@@ -33,7 +33,7 @@ _UNSAFE = r"enable_fp_fusion|enable_reflect_ftz|--optimize-float"
 
 
 class TritonSearchSpace(CompilerSearchSpace):
-    """The options that the Triton and the ptxas that are here have: launch options and `ptx_options` together.
+    """The options of the Triton and the ptxas that are here: launch options and `ptx_options` together.
 
     Args:
         compiler: the ptxas to assemble with, else the one that Triton finds.
@@ -44,8 +44,8 @@ class TritonSearchSpace(CompilerSearchSpace):
         options: names such as `num_warps` or `--register-usage-level`, to search these alone.
         knockout_prob: the chance of each option to be left to the kernel's own.
 
-    Raises MissingExtraError without Triton, NoCompilerError without a ptxas, UnknownNameError for an option
-    that they do not have.
+    Raises MissingExtraError without Triton, NoCompilerError without a ptxas, UnknownNameError for an
+    option that they do not have.
     """
 
     tool: ClassVar[str] = "triton"
