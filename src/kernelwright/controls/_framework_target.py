@@ -241,7 +241,7 @@ class FrameworkTarget(ABC):
     def _prepare(
         self, artifact: Artifact, known: GpuCase | None = None
     ) -> tuple[GpuCase, Callable[[], None]]:
-        """The case and a launch of the artifact; the case's tensors are made once where constants allow it."""
+        """The case, made anew only for other constants, and a launch of the artifact."""
         import torch
 
         if not torch.cuda.is_available():

@@ -65,6 +65,15 @@ class TritonAdapter(Adapter):
             environment["TRITON_PTXAS_BLACKWELL_PATH"] = str(self.ptxas)
         return environment
 
+    def check_takes_control_files(self) -> None:
+        """Raise ControlsError unless the ptxas that is used takes a vendor's control file."""
+        ptxas = self.ptxas or triton_ptxas(self.arch)
+        if not takes_control_files(ptxas):
+            raise ControlsError(
+                f"{ptxas} does not take a vendor's control file (--apply-controls, 13.3 and later); name a "
+                "newer one: TRITON_PTXAS_PATH, or the adapter's ptxas"
+            )
+
     def _render(self, controls: Controls, folder: Path) -> Injection:
         keywords, flags = split_options(controls.options)
         if flags:
@@ -72,12 +81,7 @@ class TritonAdapter(Adapter):
         return Injection(environment=self.isolation(folder), keywords=keywords)
 
     def _opaque(self, data: bytes, folder: Path) -> Injection:
-        ptxas = self.ptxas or triton_ptxas(self.arch)
-        if not takes_control_files(ptxas):
-            raise ControlsError(
-                f"{ptxas} does not take a vendor's control file (--apply-controls, 13.3 and later); name a "
-                "newer one: TritonAdapter(ptxas=…), TRITON_PTXAS_PATH"
-            )
+        self.check_takes_control_files()
         path = self.fresh(folder, ".acf", data)
         return Injection(
             environment=self.isolation(folder),

@@ -24,7 +24,7 @@ from kernelwright.space import Value
 #: What each variant is about; `wide` is everything.
 _ABOUT: Mapping[str, str] = {
     "default": r"num_warps|num_stages|maxnreg|--opt-level|--register-usage|--allow-exp|--def-",
-    "attention": r"num_warps|num_stages|num_ctas|maxnreg|--opt-level|--register-usage|--allow-exp|--disable-opt",
+    "attention": r"num_|maxnreg|--opt-level|--register-usage|--allow-exp|--disable-opt",
     "memory_bound": r"num_warps|num_ctas|maxnreg|--opt-level|--def-|--force-",
     "wide": r"",
 }
