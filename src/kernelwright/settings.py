@@ -10,6 +10,7 @@
 | KERNELWRIGHT_BUILD | `auto`: compile missing kernels at first use, and say so; `never` | `auto` |
 | KERNELWRIGHT_THREADS | threads of native kernels | torch's number |
 | KERNELWRIGHT_SPACES | recorded tuning spaces | `../shared/data/tuning_spaces` beside the checkout |
+| KERNELWRIGHT_CUDA | the CUDA toolkit to use, a folder with `bin/ptxas`, `bin/nvcc` | the newest here |
 | CXX | the C++ compiler | g++, then clang++ |
 """
 
@@ -78,3 +79,9 @@ def spaces_dir() -> Path:
 def compiler() -> str | None:
     """The C++ compiler asked for, or None to look for one."""
     return os.environ.get("CXX") or None
+
+
+def cuda() -> Path | None:
+    """The CUDA toolkit asked for, or None to look for the newest."""
+    value = os.environ.get("KERNELWRIGHT_CUDA")
+    return Path(value).absolute() if value else None

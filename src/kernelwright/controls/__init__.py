@@ -3,6 +3,11 @@
 from kernelwright.controls._adapter import Adapter
 from kernelwright.controls._adapter import adapter
 from kernelwright.controls._adapter import Injection
+from kernelwright.controls._canary import canary
+from kernelwright.controls._canary import canary_of_objective
+from kernelwright.controls._canary import CanaryError
+from kernelwright.controls._canary import CanaryReport
+from kernelwright.controls._canary import CanaryStage
 from kernelwright.controls._clang import ClangSearchSpace
 from kernelwright.controls._codec import compiler_arguments
 from kernelwright.controls._codec import Controls
@@ -10,14 +15,38 @@ from kernelwright.controls._codec import decode_controls
 from kernelwright.controls._codec import encode_controls
 from kernelwright.controls._codec import load_compiler_config
 from kernelwright.controls._codec import save_compiler_config
+from kernelwright.controls._counts import Counts
 from kernelwright.controls._cpu_adapters import ClangAdapter
 from kernelwright.controls._cpu_adapters import GccAdapter
+from kernelwright.controls._cubin import cubin_key
+from kernelwright.controls._cuda_adapters import NvccAdapter
+from kernelwright.controls._cuda_adapters import PtxasAdapter
+from kernelwright.controls._cuda_launch import KernelRun
+from kernelwright.controls._cuda_launch import PairedTime
+from kernelwright.controls._cuda_spaces import NvccSearchSpace
+from kernelwright.controls._cuda_spaces import PtxasSearchSpace
+from kernelwright.controls._cuda_target import CudaTarget
+from kernelwright.controls._cuda_target import PtxTarget
+from kernelwright.controls._described import provider_from
+from kernelwright.controls._described import register_target
+from kernelwright.controls._described import target_from
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
+from kernelwright.controls._file import load_target
 from kernelwright.controls._gcc import GccSearchSpace
 from kernelwright.controls._gpu_case import GpuCase
 from kernelwright.controls._native import NativeTarget
+from kernelwright.controls._objective import ControlsObjective
+from kernelwright.controls._occupancy import occupancy
+from kernelwright.controls._precompile import ahead_of
+from kernelwright.controls._precompile import precompiling_worker
 from kernelwright.controls._provider import CompilerSearchSpace
+from kernelwright.controls._resources import read_ptxas_log
+from kernelwright.controls._resources import Resources
+from kernelwright.controls._resources import resources_of
+from kernelwright.controls._search import ControlsResult
+from kernelwright.controls._search import make_search
+from kernelwright.controls._search import search_controls
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import split_config
@@ -28,21 +57,37 @@ from kernelwright.controls._tile_target import TileTarget
 from kernelwright.controls._triton import TritonAdapter
 from kernelwright.controls._triton_space import TritonSearchSpace
 from kernelwright.controls._triton_target import TritonTarget
+from kernelwright.controls._vendor_files import VendorFiles
 
 __all__ = [
     "Adapter",
     "Artifact",
     "BuildFailure",
+    "CanaryError",
+    "CanaryReport",
+    "CanaryStage",
     "ClangAdapter",
     "ClangSearchSpace",
     "CompilerSearchSpace",
     "Controls",
     "ControlsError",
+    "ControlsObjective",
+    "ControlsResult",
+    "Counts",
+    "CudaTarget",
     "GccAdapter",
     "GccSearchSpace",
     "GpuCase",
     "Injection",
+    "KernelRun",
     "NativeTarget",
+    "NvccAdapter",
+    "NvccSearchSpace",
+    "PairedTime",
+    "PtxTarget",
+    "PtxasAdapter",
+    "PtxasSearchSpace",
+    "Resources",
     "Target",
     "TileAdapter",
     "TileSearchSpace",
@@ -51,11 +96,26 @@ __all__ = [
     "TritonSearchSpace",
     "TritonTarget",
     "UnknownToolError",
+    "VendorFiles",
     "adapter",
+    "ahead_of",
+    "canary",
+    "canary_of_objective",
     "compiler_arguments",
+    "cubin_key",
     "decode_controls",
     "encode_controls",
     "load_compiler_config",
+    "load_target",
+    "make_search",
+    "occupancy",
+    "precompiling_worker",
+    "provider_from",
+    "read_ptxas_log",
+    "register_target",
+    "resources_of",
     "save_compiler_config",
+    "search_controls",
     "split_config",
+    "target_from",
 ]

@@ -17,10 +17,24 @@ from kernelwright.controls._tools import Tool
 _MLLVM = "-mllvm "
 
 
+#: Flags whose argument is the next word: alone in a line, they would swallow the option behind them.
+_TAKES_NEXT = frozenset(
+    {"--param", "-D", "-I", "-L", "-U", "-Xassembler", "-Xclang", "-Xlinker", "-Xpreprocessor", "-include"}
+    | {"-mllvm", "-o", "-x"}
+)
+
+
+def _check(option: str) -> Complaint:
+    """As any flag, and no flag that waits for another word."""
+    if option in _TAKES_NEXT:
+        return 0, f"{option!r} is not an option: it takes the next word, whatever that is; write both as one"
+    return check_flag(option)
+
+
 def _check_clang(option: str) -> Complaint:
     """As any flag; `-mllvm -name=value` is one option in two words, with one blank."""
     if not option.startswith(_MLLVM):
-        return check_flag(option)
+        return _check(option)
     wrong = check_flag(option.removeprefix(_MLLVM))
     return None if wrong is None else (wrong[0] + len(_MLLVM), wrong[1])
 
@@ -30,7 +44,7 @@ def _words_of_clang(option: str) -> tuple[str, ...]:
     return (option,) if inner == option else (_MLLVM.strip(), inner)
 
 
-register_tool(Tool("gcc", macros=True))
+register_tool(Tool("gcc", check=_check, macros=True))
 register_tool(Tool("clang", check=_check_clang, words=_words_of_clang, macros=True))
 
 

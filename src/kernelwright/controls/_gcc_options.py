@@ -96,7 +96,7 @@ _VARIANTS = {
 }
 #: Parameters that are about something else than the speed of what is compiled.
 _NOT_ABOUT = re.compile(
-    r"analyzer|asan|canonical|cxx-|debug|ggc|gimple|hash-table|interference|isl|lazy|lto|openacc|pagesize"
+    r"analyzer|asan|avoid-fma|canonical|cxx-|debug|ggc|gimple|hash-table|interference|isl|lazy|lto|openacc|pagesize"
     r"|parloops|profile|ranger|ssp-|stack-clash|tm-|tsan|uninit|use-after|vartrack|verif"
 )
 _ALIGNMENTS = (1, 8, 16, 32, 64)
@@ -159,7 +159,7 @@ def read_params(
 
 
 def _is_about(name: str, *, wide: bool) -> bool:
-    return _NOT_ABOUT.search(name) is None if wide else _ABOUT.search(name) is not None
+    return _ABOUT.search(name) is not None or (wide and _NOT_ABOUT.search(name) is None)
 
 
 @functools.lru_cache(maxsize=16)

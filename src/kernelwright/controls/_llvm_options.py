@@ -170,7 +170,6 @@ AREAS: tuple[Area, ...] = (
             "max-uses-for-sinking": None,
             "memory-check-merge-threshold": None,
             "misched-cyclicpath": None,
-            "misched-fusion": None,
             "partial-reg-update-clearance": None,
             "phi-node-folding-threshold": None,
             "rotation-max-header-size": None,

@@ -11,11 +11,16 @@ from kernelwright import machine
 from kernelwright.build import build
 from kernelwright.build import BuildRequest
 from kernelwright.controls._codec import compiler_arguments
+from kernelwright.controls._described import provider_description
+from kernelwright.controls._described import provider_from
+from kernelwright.controls._described import register_target
+from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import Config
 from kernelwright.controls._target import split_config
 from kernelwright.errors import BuildError
+from kernelwright.errors import NoCompilerError
 from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
 from kernelwright.kernels.cpu import native_kernels
@@ -48,7 +53,7 @@ class NativeTarget:
 
     The baseline is the kernel in its default configuration, compiled by the provider's compiler without
     controls. Controls come after the flags of the build, so that they win; they are part of the build key, so
-    that no artifact stands in for another. The parameters are those of the kernel, its compiler flags left out.
+    that no artifact stands in for another. The parameters are the kernel's own, without its compiler flags.
 
     `measure` has the referee check the kernel, then race it against the baseline, block against block; the
     seconds that it returns are those of the baseline as first measured, divided by the contest's ratio, so
@@ -60,6 +65,7 @@ class NativeTarget:
         workload: sizes such as `512x11008`; the operator's third, which fits in caches, when None.
         provider: a GccSearchSpace or ClangSearchSpace.
         dtype: `bf16` unless named.
+        tier: the instruction set it is compiled for; the best that runs here when None.
         parameters: whether the kernel's own parameters are chosen as well.
         budget_s: measuring time of one race.
         build_limits: of one compilation.
@@ -73,9 +79,10 @@ class NativeTarget:
         self,
         operator: str,
         workload: str | None,
-        provider: Any,
+        provider: CompilerSearchSpace,
         *,
         dtype: str = "bf16",
+        tier: str | None = None,
         parameters: bool = True,
         budget_s: float = 0.3,
         build_limits: Limits = _BUILD,
@@ -92,7 +99,9 @@ class NativeTarget:
         self.operator = operator
         self.provider = provider
         self.kernel = kernel or kernels[operator]
-        self.tier = self.kernel.tier()
+        self.tier = tier or self.kernel.tier()
+        if self.tier not in self.kernel.tiers():
+            raise UnknownNameError(f"tier of {operator} that runs here", self.tier, self.kernel.tiers())
         known = spec.workloads(parse_dtype(dtype))
         self.workload: Workload = (
             spec.parse_workload(workload, parse_dtype(dtype)) if workload else known[len(known) // 2]
@@ -122,7 +131,7 @@ class NativeTarget:
             "tier": self.tier,
             "parameters": self.parameters is not None,
             "budget_s": self.budget_s,
-            "provider": self.provider.describe(),
+            "provider": provider_description(self.provider),
         }
 
     # -- building ------------------------------------------------------------------------------------------
@@ -147,11 +156,10 @@ class NativeTarget:
 
     def _compiler(self) -> machine.Compiler:
         path = self.provider.compiler
-        for known in machine.find_compilers():
-            if known.path == path:
-                return known
-        version = getattr(self.provider, "version", "")
-        return machine.Compiler(path, self.provider.tool, version, "")
+        found = None if path is None else machine.compiler_at(path)
+        if found is None:
+            raise NoCompilerError(f"the compiler {path} is not there any more; make the provider again")
+        return found
 
     # -- measuring -----------------------------------------------------------------------------------------
 
@@ -186,6 +194,7 @@ class NativeTarget:
         self._refuse(verdict)
 
     def _race(self, baseline: Artifact, artifact: Artifact) -> Contest:
+        verdict = Verdict(Status.NOISY, "the machine is too busy for an interval")
         for attempt in range(_ATTEMPTS):
             result = self._referee().race(
                 self.spec,
@@ -193,14 +202,14 @@ class NativeTarget:
                 self._entrant("baseline", baseline),
                 [self._entrant("candidate", artifact)],
                 describe=self.kernel.describe,
-                budget_s=self.budget_s,
+                budget_s=self.budget_s * 2**attempt,
                 seed=attempt,
                 screen=True,
             )
-            self.contest = result.contests.get("candidate")
-            if self.contest is not None and math.isfinite(self.contest.ratio) and self.contest.ratio > 0:
-                return self.contest
-            verdict = result.verdicts["candidate"]
+            self.contest = contest = result.contests.get("candidate")
+            if contest is not None and contest.interval[0] > 0.0 and math.isfinite(contest.interval[1]):
+                return contest
+            verdict = result.verdicts.get("candidate", verdict)
             if verdict.status is not Status.NOISY:
                 break
         self._refuse(verdict)
@@ -236,3 +245,16 @@ def _own(space: Space) -> Space:
     """The kernel's parameters without those that are flags of the compiler."""
     kept = {name: one for name, one in space.parameters.items() if not name.startswith(_FLAGS)}
     return Space(kept, [one for one in space.constraints if one.scope is None or set(one.scope) <= set(kept)])
+
+
+@register_target("native")
+def _from_description(description: Mapping[str, Any]) -> NativeTarget:
+    return NativeTarget(
+        description["target"],
+        description["workload"],
+        provider_from(description["provider"]),
+        dtype=description["dtype"],
+        tier=description["tier"],
+        parameters=description["parameters"],
+        budget_s=description["budget_s"],
+    )

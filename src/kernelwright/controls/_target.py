@@ -11,11 +11,11 @@ from typing import Protocol
 from typing import runtime_checkable
 from typing import TypeAlias
 
+from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.errors import BuildError
 from kernelwright.errors import UsageError
 from kernelwright.search import StageFailure
 from kernelwright.space import Configuration
-from kernelwright.space import Provider
 from kernelwright.space import Space
 
 #: What an objective gets: `{}` (the baseline), a hex string, or a list of kernel parameters and hex string.
@@ -37,8 +37,8 @@ _CRASHES = (
 class Artifact:
     """What was built, and what is known of it without running it.
 
-    Two artifacts with the same `code_key` run the same instructions. `resources` are features by name, such as
-    `spill_stores`; `seconds` is what the compilation took.
+    Two artifacts with the same `code_key` run the same instructions. `resources` are features by name, such
+    as `spill_stores`; `seconds` is what the compilation took.
     """
 
     path: Path
@@ -85,7 +85,7 @@ class Target(Protocol):
         """What people call it."""
 
     @property
-    def provider(self) -> Provider:
+    def provider(self) -> CompilerSearchSpace:
         """The controls of its compiler."""
 
     @property
@@ -99,7 +99,7 @@ class Target(Protocol):
         """
 
     def measure(self, artifact: Artifact, /) -> float:
-        """Seconds of one call, judged right first. Raises StageFailure that says in its kind why there is none."""
+        """Seconds of one call, judged right first. Raises StageFailure, its kind says what is wrong."""
 
     def describe(self) -> dict[str, Any]:
         """Plain JSON from which the target can be made again; kept in the journal of a run."""

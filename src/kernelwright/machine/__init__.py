@@ -13,6 +13,12 @@ from kernelwright.machine._compilers import HOW_TO_INSTALL
 from kernelwright.machine._conditions import Conditions
 from kernelwright.machine._conditions import watch
 from kernelwright.machine._cpu import Cpu
+from kernelwright.machine._cuda_tools import cuda_help
+from kernelwright.machine._cuda_tools import CUDA_TOOLS
+from kernelwright.machine._cuda_tools import CudaTool
+from kernelwright.machine._cuda_tools import find_cuda_tool
+from kernelwright.machine._cuda_tools import find_cuda_tools
+from kernelwright.machine._cuda_tools import HOW_TO_INSTALL_CUDA
 from kernelwright.machine._gpus import Gpu
 from kernelwright.machine._machine import current
 from kernelwright.machine._machine import fingerprint
@@ -25,7 +31,9 @@ from kernelwright.machine._topology import Cache
 from kernelwright.machine._topology import NumaNode
 
 __all__ = [
+    "CUDA_TOOLS",
     "HOW_TO_INSTALL",
+    "HOW_TO_INSTALL_CUDA",
     "TIERS",
     "Cache",
     "Ceiling",
@@ -33,6 +41,7 @@ __all__ = [
     "Compiler",
     "Conditions",
     "Cpu",
+    "CudaTool",
     "Gpu",
     "Machine",
     "NumaNode",
@@ -40,9 +49,12 @@ __all__ = [
     "available_tiers",
     "ceilings_path",
     "compiler_at",
+    "cuda_help",
     "current",
     "find_compiler",
     "find_compilers",
+    "find_cuda_tool",
+    "find_cuda_tools",
     "fingerprint",
     "load_ceilings",
     "store_ceilings",

@@ -55,7 +55,8 @@ class Search:
 
     Args:
         objective_function: gets a configuration, as the space gives it, and returns one score, a tuple of
-            `num_objectives`, or INVALID_SCORE.
+            `num_objectives`, or INVALID_SCORE. What its `describe()` returns, where it has one, is kept in
+            the store as `target`: from that it can be made again.
         search_space: what `SearchSpace` takes: a dict of parameters, a provider, a list of both, a Space.
         search_config: defaults derived from the space where None.
         worker_type: a Worker class, or a function that takes the same arguments.
@@ -346,7 +347,9 @@ class Search:
         module = sys.modules.get(getattr(objective, "__module__", None) or "")
         file = self._source or getattr(module, "__file__", None)
         kept = None if file is None else str(Path(file).absolute())
-        return {**self.search_config.to_json(), "objective": name, "objective_file": kept}
+        describe = getattr(objective, "describe", None)
+        target = {"target": describe()} if callable(describe) and not isinstance(objective, type) else {}
+        return {**self.search_config.to_json(), "objective": name, "objective_file": kept, **target}
 
     def _locate(self, run: str | Path) -> tuple[Path, str | None]:
         if self._store is not None and not Path(run).is_file():

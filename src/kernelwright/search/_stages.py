@@ -25,8 +25,8 @@ IDENTITY = "identity"
 class StageFailure(Exception):
     """Raised by a stage: this configuration has no score, for the reason given.
 
-    `kind` is that of the failure: `wrong`, `build_timeout`, …. `lasts`: whether whatever has the same identity
-    fails alike, so that it need not be tried. `features` are kept with the result.
+    `kind` is that of the failure: `wrong`, `build_timeout`, …. `lasts`: whether whatever has the same
+    identity fails alike, so that it need not be tried. `features` are kept with the result.
     """
 
     skips_measurement = False

@@ -121,9 +121,9 @@ def evaluate(
     """Run an objective, staged or not, and say what came of it, in words that JSON can carry.
 
     `ask` is called before the stages `build` and `measure` of a staged objective, with the features known so
-    far; it waits for the lane, and may answer with scores, or a failure, that make measuring needless. Returns
-    `scores`, `failure` (kind and reason), `lasts` (whether the same code fails alike), `seconds`, `stages`,
-    `features` and `retire` (why this process should not be used again, or None).
+    far; it waits for the lane, and may answer with scores, or a failure, that make measuring needless.
+    Returns `scores`, `failure` (kind and reason), `lasts` (whether the same code fails alike), `seconds`,
+    `stages`, `features` and `retire` (why this process should not be used again, or None).
     """
     clock = _Clock()
     features: dict[str, Any] = {}
@@ -322,7 +322,9 @@ def explain(error: BaseException, stage: str = "") -> tuple[tuple[str, str], str
     text = f"{name}: {said}" if said else name
     kind = getattr(error, "failure_kind", None)
     if isinstance(kind, str):
-        return (kind, _shortened(said)), None
+        return (kind, _shortened(said)), getattr(error, "retire", None)
+    if getattr(error, "skips_measurement", False):
+        return ("skipped", _shortened(said)), None
     if isinstance(error, SystemExit):
         return ("exited", f"the objective called sys.exit({error.code!r})"), None
     _show(error)

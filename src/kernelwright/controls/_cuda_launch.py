@@ -1,0 +1,274 @@
+"""A kernel's time on a GPU: checked against a reference first, then in turns with the baseline.
+
+Candidate and baseline run one after the other in the same process, in an order that changes from round to
+round, each after the L2 cache was written full, each timed by two events of its stream. The ratio of a round
+compares neighbours in time, so that clocks that rise or fall move both.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+from typing import TypeAlias
+
+from kernelwright.controls._cuda_driver import GpuFailure
+from kernelwright.controls._cuda_driver import LoadedKernel
+from kernelwright.controls._cuda_driver import no_gpu
+from kernelwright.errors import UsageError
+from kernelwright.search import StageFailure
+from kernelwright.space import Configuration
+
+#: A size of grid or block, or a function of the kernel's parameters that says it.
+Sizes: TypeAlias = Sequence[int] | Callable[[Configuration], Sequence[int]]
+
+_ROUNDS = 21
+_MOST_ROUNDS = 201
+_WARMUPS = 3
+_PATIENCE_S = 10.0
+_FLUSH_FACTOR = 2
+#: Of the order statistics that bound the median with 95% confidence: normal approximation of the sign test.
+_Z = 1.96
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """How a kernel is launched, and what is right.
+
+    `inputs(seed)` makes the arguments, on the current CUDA device, in the order of the kernel's parameters:
+    tensors, numbers, or ctypes values where neither fits. `expected(*arguments)` says what the arguments at
+    `outputs` must be afterwards: a tensor, or a sequence of one for each. An output is right where it differs
+    from that by at most `atol + rtol * |expected|`; all other tensors must be as they were. `grid` and
+    `block` are sizes, or functions of the kernel's parameters; `shared` is dynamic shared memory, bytes.
+
+    Functions at the top level of a module can be sent to other processes.
+    """
+
+    inputs: Callable[[int], Sequence[Any]]
+    expected: Callable[..., Any]
+    outputs: Sequence[int]
+    grid: Sizes
+    block: Sizes
+    shared: int | Callable[[Configuration], int] = 0
+    rtol: float = 1.6e-2
+    atol: float = 1e-5
+    seeds: Sequence[int] = (0, 1)
+
+    def sizes(self, parameters: Configuration) -> tuple[Sequence[int], Sequence[int], int]:
+        """Grid, block and dynamic shared memory under these parameters of the kernel."""
+        grid = self.grid(parameters) if callable(self.grid) else self.grid
+        block = self.block(parameters) if callable(self.block) else self.block
+        return grid, block, self.shared(parameters) if callable(self.shared) else self.shared
+
+
+@dataclass(frozen=True)
+class PairedTime:
+    """Seconds of one launch of both, medians; `ratio` is how many times as fast as the baseline it is.
+
+    `low` and `high` bound the median of the rounds' ratios with 95% confidence.
+    """
+
+    seconds: float
+    baseline_seconds: float
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+
+
+class Bench:
+    """Checks and times kernels on the current CUDA device; `baseline` and candidates share its inputs.
+
+    Raises StageFailure of kind `unsupported` where there is no GPU, or one that cubins of `architecture` do
+    not run on.
+    """
+
+    def __init__(self, run: KernelRun, architecture: str, *, patience_s: float = _PATIENCE_S) -> None:
+        torch: Any = importlib.import_module("torch")
+        if not torch.cuda.is_available():
+            raise no_gpu("torch sees none")
+        major, minor = torch.cuda.get_device_capability()
+        if not runs_on(architecture, major, minor):
+            raise no_gpu(f"compiled for {architecture}, and this one is sm_{major}{minor}")
+        self._torch: Any = torch
+        self._run = run
+        self._patience_s = patience_s
+        torch.cuda.synchronize()
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        size = max(_FLUSH_FACTOR * properties.L2_cache_size, 64 << 20)
+        self._flush = torch.empty(size, dtype=torch.uint8, device="cuda")
+        self._arguments: dict[int, list[Any]] = {}
+        self._expected: dict[int, list[Any]] = {}
+        self._pristine: dict[int, list[Any]] = {}
+
+    def check(self, path: Path, kernel: str, parameters: Configuration) -> None:
+        """Run the kernel on inputs of each seed. Raises StageFailure of kind `wrong`, `crashed` or `hung`."""
+        grid, block, shared = self._run.sizes(parameters)
+        loaded = LoadedKernel(path, kernel, dynamic_shared=shared)
+        for seed in self._run.seeds:
+            arguments, expected = self._prepared(seed)
+            mine = [self._copied(index, one) for index, one in enumerate(arguments)]
+            packed = loaded.pack(mine)
+            loaded.launch(grid, block, packed, self._stream())
+            self._wait(kernel)
+            self._judge(kernel, seed, arguments, mine, expected)
+        loaded.close()
+
+    def race(
+        self,
+        baseline: tuple[Path, str, Configuration],
+        candidate: tuple[Path, str, Configuration],
+        *,
+        rounds: int = _ROUNDS,
+    ) -> PairedTime:
+        """Time both, in turns; more rounds where the interval is wide. Raises StageFailure."""
+        lanes = [self._lane(*one) for one in (baseline, candidate)]
+        try:
+            for _ in range(_WARMUPS):
+                for launch in lanes:
+                    launch()
+            self._wait(candidate[1])
+            times: list[tuple[float, float]] = []
+            while True:
+                times += self._rounds(lanes, rounds, len(times))
+                found = paired(times)
+                if found.high / found.low < 1.02 or len(times) + rounds > _MOST_ROUNDS:
+                    return found
+        finally:
+            for launch in lanes:
+                launch.kernel.close()
+
+    def _rounds(self, lanes: Sequence[_Lane], rounds: int, before: int) -> list[tuple[float, float]]:
+        event = self._torch.cuda.Event
+        marks: list[dict[int, tuple[Any, Any]]] = []
+        for number in range(before, before + rounds):
+            taken = {}
+            for which in (0, 1) if number % 2 == 0 else (1, 0):
+                self._flush.zero_()
+                begin, end = event(enable_timing=True), event(enable_timing=True)
+                begin.record()
+                lanes[which]()
+                end.record()
+                taken[which] = begin, end
+            marks.append(taken)
+        self._wait(lanes[1].kernel.name)
+        return [
+            (one[0][0].elapsed_time(one[0][1]) * 1e-3, one[1][0].elapsed_time(one[1][1]) * 1e-3)
+            for one in marks
+        ]
+
+    def _lane(self, path: Path, kernel: str, parameters: Configuration) -> _Lane:
+        grid, block, shared = self._run.sizes(parameters)
+        arguments, _ = self._prepared(self._run.seeds[0])
+        loaded = LoadedKernel(path, kernel, dynamic_shared=shared)
+        mine = [self._copied(index, one) for index, one in enumerate(arguments)]
+        return _Lane(loaded, grid, block, mine, self._stream())
+
+    def _prepared(self, seed: int) -> tuple[list[Any], list[Any]]:
+        """The arguments of a seed and what the outputs must be; made once."""
+        if seed not in self._arguments:
+            made = list(self._run.inputs(seed))
+            wanted = self._run.expected(*made)
+            wanted = [wanted] if hasattr(wanted, "data_ptr") else list(wanted)
+            if len(wanted) != len(self._run.outputs):
+                count = len(self._run.outputs)
+                raise UsageError(f"expected() returns {len(wanted)} tensors for {count} outputs")
+            self._arguments[seed], self._expected[seed] = made, wanted
+            self._pristine[seed] = [
+                one.clone() if hasattr(one, "data_ptr") and index not in self._run.outputs else None
+                for index, one in enumerate(made)
+            ]
+        return self._arguments[seed], self._expected[seed]
+
+    def _copied(self, index: int, one: Any) -> Any:
+        """Outputs of their own, full of what no kernel should leave there; inputs are shared."""
+        if index not in self._run.outputs:
+            return one
+        fresh = self._torch.empty_like(one)
+        return fresh.fill_(math.nan) if one.is_floating_point() else fresh.fill_(-1)
+
+    def _judge(
+        self, kernel: str, seed: int, before: Sequence[Any], after: Sequence[Any], expected: Sequence[Any]
+    ) -> None:
+        for index, kept in enumerate(self._pristine[seed]):
+            if kept is not None and not before[index].equal(kept):
+                before[index].copy_(kept)
+                raise StageFailure(f"{kernel} changes its argument {index}", kind="wrong", lasts=True)
+        for index, wanted in zip(self._run.outputs, expected, strict=True):
+            got, right = after[index].double(), wanted.double()
+            off = (got - right).abs() - self._run.rtol * right.abs()
+            worst = float(off.nan_to_num(nan=math.inf).max())
+            if not worst <= self._run.atol:
+                said = "not finite" if not math.isfinite(worst) else f"off by {worst:.3g} beyond rtol"
+                raise StageFailure(
+                    f"{kernel}: argument {index} is {said} on the inputs of seed {seed} (rtol "
+                    f"{self._run.rtol:g}, atol {self._run.atol:g})",
+                    kind="wrong",
+                    lasts=True,
+                )
+
+    def _stream(self) -> int:
+        return int(self._torch.cuda.current_stream().cuda_stream)
+
+    def _wait(self, kernel: str) -> None:
+        """Wait for all that was started. Raises StageFailure where it crashes, or does not end."""
+        done = self._torch.cuda.Event()
+        deadline = time.monotonic() + self._patience_s
+        try:
+            done.record()
+            while not done.query():
+                if time.monotonic() > deadline:
+                    raise GpuFailure(
+                        f"{kernel} has not ended after {self._patience_s:g} s", kind="hung", lost=True
+                    )
+                time.sleep(0.0005)
+        except RuntimeError as error:
+            # What torch says of a launch that failed is sticky: the context is gone.
+            raise GpuFailure(f"{kernel}: {str(error).splitlines()[0]}", kind="crashed", lost=True) from error
+
+
+class _Lane:
+    """One kernel, ready to be launched again and again."""
+
+    def __init__(
+        self, kernel: LoadedKernel, grid: Sequence[int], block: Sequence[int], arguments: Any, stream: int
+    ) -> None:
+        self.kernel = kernel
+        self._grid, self._block, self._stream = grid, block, stream
+        self._kept = arguments
+        self._packed = kernel.pack(arguments)
+
+    def __call__(self) -> None:
+        self.kernel.launch(self._grid, self._block, self._packed, self._stream)
+
+
+def paired(times: Sequence[tuple[float, float]]) -> PairedTime:
+    """What rounds of (baseline, candidate) seconds say."""
+    ratios = sorted(base / own for base, own in times)
+    count = len(ratios)
+    reach = _Z * math.sqrt(count) / 2
+    low = ratios[max(0, math.floor(count / 2 - reach))]
+    high = ratios[min(count - 1, math.ceil(count / 2 + reach) - 1)]
+    return PairedTime(
+        seconds=median(own for _, own in times),
+        baseline_seconds=median(base for base, _ in times),
+        ratio=median(ratios),
+        low=low,
+        high=max(high, low),
+        rounds=count,
+    )
+
+
+def runs_on(architecture: str, major: int, minor: int) -> bool:
+    """Whether a cubin for `architecture` runs on a device of this capability: same major, not a later minor."""
+    digits = "".join(letter for letter in architecture if letter.isdigit())
+    made_for = int(digits[:-1]), int(digits[-1])
+    if architecture.endswith("a"):
+        return made_for == (major, minor)
+    return made_for[0] == major and made_for[1] <= minor
