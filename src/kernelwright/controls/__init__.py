@@ -27,14 +27,22 @@ from kernelwright.controls._cuda_spaces import NvccSearchSpace
 from kernelwright.controls._cuda_spaces import PtxasSearchSpace
 from kernelwright.controls._cuda_target import CudaTarget
 from kernelwright.controls._cuda_target import PtxTarget
+from kernelwright.controls._cute_dsl import cute_controls
+from kernelwright.controls._cute_dsl import cute_options
+from kernelwright.controls._cute_dsl import CuteDslAdapter
 from kernelwright.controls._described import provider_from
 from kernelwright.controls._described import register_target
 from kernelwright.controls._described import target_from
 from kernelwright.controls._errors import ControlsError
 from kernelwright.controls._errors import UnknownToolError
 from kernelwright.controls._file import load_target
+from kernelwright.controls._flashinfer import FlashInferAdapter
+from kernelwright.controls._flashinfer import PrebuiltKernelsError
 from kernelwright.controls._gcc import GccSearchSpace
-from kernelwright.controls._gpu_case import GpuCase
+from kernelwright.controls._helion import helion_config
+from kernelwright.controls._helion import helion_launcher
+from kernelwright.controls._helion import HelionAdapter
+from kernelwright.controls._kernel_compiler import tileiras_arguments
 from kernelwright.controls._native import NativeTarget
 from kernelwright.controls._objective import ControlsObjective
 from kernelwright.controls._occupancy import occupancy
@@ -44,6 +52,7 @@ from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.controls._resources import read_ptxas_log
 from kernelwright.controls._resources import Resources
 from kernelwright.controls._resources import resources_of
+from kernelwright.controls._script_target import ScriptTarget
 from kernelwright.controls._search import ControlsResult
 from kernelwright.controls._search import make_search
 from kernelwright.controls._search import search_controls
@@ -75,19 +84,24 @@ __all__ = [
     "ControlsResult",
     "Counts",
     "CudaTarget",
+    "CuteDslAdapter",
+    "FlashInferAdapter",
     "GccAdapter",
     "GccSearchSpace",
     "GpuCase",
+    "HelionAdapter",
     "Injection",
     "KernelRun",
     "NativeTarget",
     "NvccAdapter",
     "NvccSearchSpace",
     "PairedTime",
+    "PrebuiltKernelsError",
     "PtxTarget",
     "PtxasAdapter",
     "PtxasSearchSpace",
     "Resources",
+    "ScriptTarget",
     "Target",
     "TileAdapter",
     "TileSearchSpace",
@@ -103,8 +117,12 @@ __all__ = [
     "canary_of_objective",
     "compiler_arguments",
     "cubin_key",
+    "cute_controls",
+    "cute_options",
     "decode_controls",
     "encode_controls",
+    "helion_config",
+    "helion_launcher",
     "load_compiler_config",
     "load_target",
     "make_search",
@@ -118,4 +136,5 @@ __all__ = [
     "search_controls",
     "split_config",
     "target_from",
+    "tileiras_arguments",
 ]

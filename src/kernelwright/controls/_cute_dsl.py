@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +52,23 @@ class CuteDslAdapter(Adapter):
         return Injection(environment=self.isolation(folder), keywords=keywords, files=(path,))
 
 
-def cute_options(own: str | None, injection: Injection) -> str:
-    """The text for `options`: a call's own, with the injected options of ptxas behind its own."""
-    own, injected = own or "", str(injection.keywords.get("options", ""))
-    if not injected:
+def cute_options(own: str | None, injected: Mapping[str, Any]) -> str:
+    """The text for `options`: a call's own, with ptxas's options of `Injection.keywords` behind its own."""
+    own, more = own or "", str(injected.get("options", ""))
+    if not more:
         return own
-    words = joined_options(_ptxas_words(own), _ptxas_words(injected))
+    words = joined_options(_ptxas_words(own), _ptxas_words(more))
     return f"{_PTXAS.sub('', own)} --ptxas-options '{words}'".strip()
 
 
 @contextlib.contextmanager
-def cute_controls(injection: Injection) -> Iterator[None]:
-    """In the block, every `cute.compile(…)` and `cute.compile[…](…)` has the injected options too.
+def cute_controls(injected: Mapping[str, Any]) -> Iterator[None]:
+    """In the block, every `cute.compile(…)` and `cute.compile[…](…)` has those of `Injection.keywords` too.
 
     Not for several threads at once. Raises ImportError without CuTe DSL.
     """
-    if not injection.keywords.get("options"):
+    words = _ptxas_words(str(injected.get("options", "")))
+    if not words:
         yield
         return
     from cutlass.base_dsl.compiler import CompileCallable
@@ -77,12 +79,12 @@ def cute_controls(injection: Injection) -> Iterator[None]:
     def with_options(self: Any, *arguments: Any, **keywords: Any) -> Any:
         if isinstance(keywords.get("options"), str) and keywords["options"]:
             return call(
-                self, *arguments, **{**keywords, "options": cute_options(keywords["options"], injection)}
+                self, *arguments, **{**keywords, "options": cute_options(keywords["options"], injected)}
             )
         # A text would replace the options in brackets: those are kept, and ptxas's joined to them.
         option = self._compile_options.options[PtxasOptions]
         before = option.value
-        option.value = joined_options(before.strip("'\""), _ptxas_words(str(injection.keywords["options"])))
+        option.value = joined_options(before.strip("'\""), words)
         try:
             return call(self, *arguments, **keywords)
         finally:

@@ -13,19 +13,22 @@ from abc import ABC
 from abc import abstractmethod
 from collections.abc import Callable
 from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from typing import ClassVar
 
 from kernelwright import settings
-from kernelwright.build import code_key
 from kernelwright.controls import _kernel_compiler
 from kernelwright.controls._adapter import Adapter
 from kernelwright.controls._adapter import Injection
-from kernelwright.controls._gpu_case import GpuCase
-from kernelwright.controls._gpu_case import Paired
-from kernelwright.controls._gpu_case import paired
+from kernelwright.controls._cubin import cubin_key
+from kernelwright.controls._cuda_launch import KernelRun
+from kernelwright.controls._cuda_launch import PairedTime
+from kernelwright.controls._described import provider_description
+from kernelwright.controls._framework_bench import FrameworkBench
 from kernelwright.controls._provider import CompilerSearchSpace
+from kernelwright.controls._resources import resources_of
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import build_status
 from kernelwright.controls._target import BuildFailure
@@ -35,16 +38,17 @@ from kernelwright.errors import UsageError
 from kernelwright.process import End
 from kernelwright.process import Limits
 from kernelwright.process import Outcome
-from kernelwright.process import run
+from kernelwright.process import run as run_process
 from kernelwright.search import StageFailure
-from kernelwright.space import Configuration
 from kernelwright.space import Space
 
 _LIMITS = Limits(wall_s=120.0)
 #: What frameworks read of the environment that would put something else in the place of what is asked for.
 _FOREIGN = (
-    "CUTE_DSL_",
+    "CUTE_DSL_COMPILER_OPT",
     "DISABLE_PTXAS_OPT",
+    "FLASHINFER_EXTRA_",
+    "FLASHINFER_JIT_",
     "PTXAS_OPTIONS",
     "TRITON_INTERPRET",
     "TRITON_KERNEL_",
@@ -58,33 +62,35 @@ class FrameworkTarget(ABC):
     Building needs no GPU: a child compiles in a cache of its own, and what is kept goes by the code key, so
     that nothing that another configuration made is taken for it, and equal binaries are kept once.
 
-    Measuring needs one. The framework launches the artifact itself, whose output is judged first; then it is
-    timed against the baseline, block against block. The seconds returned are those of the baseline as first
-    measured, divided by the median ratio, so that they do not drift with the clocks. Call `calibrate` before
-    several processes measure: they then share that first measurement.
+    Measuring needs one. The framework launches the artifact itself, whose output is checked first; then it is
+    timed in turns with the baseline. The seconds returned are those of the baseline as first measured,
+    divided by the ratio, so that they do not drift with the clocks. Call `calibrate` before several processes
+    measure: they then share that first measurement.
 
     Args:
         kernel: `path/of/file.py:function`.
-        signature: the type of each parameter that is no constant, as the framework writes it.
-        constants: what is compiled in, by parameter.
-        case: the name of a function in that file which makes a GpuCase from the constants; None: build only.
         provider: the search space of the compiler's controls.
+        constants: what is compiled in, by parameter.
+        signature: the type of each parameter that is no constant, as the framework writes it.
+        run: how it is launched, on what, and what is right; its arguments are those that are no constants,
+            and its functions get the constants. None: build only.
         parameters: what can be chosen besides, by the name of a constant or of a launch option.
         options: the kernel's own launch options; controls replace them.
+        arch: compute capability, 90 for sm_90.
         build_limits: of one compilation.
     """
 
-    #: As `_kernel_compiler` knows it.
+    #: As `_kernel_compiler` and `target_from` know it.
     framework: ClassVar[str]
 
     def __init__(
         self,
         kernel: str,
-        *,
-        signature: Mapping[str, str],
-        constants: Mapping[str, Any],
         provider: CompilerSearchSpace,
-        case: str | None = None,
+        *,
+        constants: Mapping[str, Any] | None = None,
+        signature: Mapping[str, str] | None = None,
+        run: KernelRun | None = None,
         parameters: Space | None = None,
         options: Mapping[str, Any] | None = None,
         arch: int = 90,
@@ -93,39 +99,39 @@ class FrameworkTarget(ABC):
         file, _, function = kernel.rpartition(":")
         if not file or not Path(file).is_file():
             raise UsageError(f"{kernel!r} does not name a kernel; write path/of/file.py:function")
-        if provider.tool != self.framework:
-            raise UsageError(
-                f"{self.framework} kernels take options of {self.framework}, not {provider.tool}"
-            )
         self.path, self.function = Path(file).absolute(), function
-        self.signature, self.constants = dict(signature), dict(constants)
+        self.signature, self.constants = dict(signature or {}), dict(constants or {})
         self.provider, self.parameters = provider, parameters
-        self.case, self.options = case, dict(options or {})
+        self.run, self.options = run, dict(options or {})
         self.arch, self.build_limits = arch, build_limits
-        #: Seconds of one call of the baseline, as first measured; None before.
+        if provider.tool != self.adapter().tool:
+            raise UsageError(
+                f"{self.framework} takes options of {self.adapter().tool}, not of {provider.tool}"
+            )
+        #: Seconds of one launch of the baseline, as first measured; None before.
         self.baseline_s: float | None = None
         #: The last measurement.
-        self.paired: Paired | None = None
+        self.paired: PairedTime | None = None
         self._baseline: Artifact | None = None
-        self._ready: tuple[GpuCase, Callable[[], None]] | None = None
+        self._bench: FrameworkBench | None = None
 
     @property
     def name(self) -> str:
         """Kernel and framework."""
-        return f"{self.function} ({self.framework}, sm_{self.arch})"
+        return f"{self.function} sm_{self.arch} ({self.framework})"
 
     def describe(self) -> dict[str, Any]:
-        """Plain JSON that `target_from` reads."""
+        """Plain JSON that `target_from` reads; what is Python, as `run`, is said to be there and not kept."""
         return {
             "kind": self.framework,
             "target": f"{self.path}:{self.function}",
             "signature": self.signature,
             "constants": self.constants,
-            "case": self.case,
             "options": self.options,
             "arch": self.arch,
             "parameters": self.parameters is not None,
-            "provider": self.provider.pin(),
+            "run": self.run is not None,
+            "provider": provider_description(self.provider),
         }
 
     # -- building ------------------------------------------------------------------------------------------
@@ -138,67 +144,68 @@ class FrameworkTarget(ABC):
     def isolation(self, folder: Path) -> dict[str, str]:
         """The environment in which the framework takes nothing from a cache."""
 
-    @abstractmethod
-    def _merged(self, options: dict[str, Any], injection: Injection) -> dict[str, Any]:
-        """The launch options with the injected ones in their place."""
-
     def build(self, config: Config) -> Artifact:
-        """Compile under a configuration, in a cache that is gone when it is done."""
+        """Compile in a cache that is gone when it is done. Raises BuildFailure, ControlsError."""
         chosen, controls = split_config(config, mixed=self.parameters is not None)
+        if self.parameters is not None:
+            chosen = self.parameters.validate({**self.parameters.default, **chosen})
         folder = self._root() / f"build-{secrets.token_hex(8)}"
         folder.mkdir(parents=True)
         try:
-            return self._build(chosen, controls, folder)
+            injection = self.adapter().inject(controls or {}, folder)
+            return self._build(self._request(chosen, injection), injection, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _build(self, chosen: Configuration, controls: str | None, folder: Path) -> Artifact:
-        injection = self.adapter().inject(controls or {}, folder)
+    def _request(self, chosen: Mapping[str, Any], injection: Injection) -> dict[str, Any]:
+        """What the child is asked for, and what a launch has to know."""
         constants = {name: chosen.get(name, value) for name, value in self.constants.items()}
         own = {name: value for name, value in chosen.items() if name not in constants and value is not None}
-        out = folder / "out"
-        out.mkdir()
-        request = {
-            **self._request(constants),
-            "options": self._merged({**self.options, **own}, injection),
-            "arguments": list(injection.arguments),
-            "out": str(out),
-        }
-        (folder / "request.json").write_text(json.dumps(request))
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
-        environment |= {**self.isolation(folder), **injection.environment}
-        outcome = run(
-            [sys.executable, str(Path(_kernel_compiler.__file__)), str(folder / "request.json")],
-            limits=self.build_limits,
-            env=environment,
-            cwd=folder,
-        )
-        if not outcome.ok or not (out / "kernel.cubin").is_file():
-            raise _failure(outcome)
-        launch = json.loads((out / "kernel.json").read_text())
-        key = _key(out / "kernel.cubin", constants, self._launched(launch))
-        (out / "request.json").write_text(json.dumps(request))
-        path = self._keep(out, key) / "kernel.cubin"
-        return Artifact(path, key, outcome.stderr, self._resources(path, launch), outcome.wall_s)
-
-    def _request(self, constants: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "framework": self.framework,
             "path": str(self.path),
             "function": self.function,
             "signature": self.signature,
-            "constants": dict(constants),
+            "constants": constants,
+            "options": self._merged({**self.options, **own}, injection),
+            "arguments": list(injection.arguments),
             "arch": self.arch,
         }
 
-    @abstractmethod
+    def _merged(self, options: dict[str, Any], injection: Injection) -> dict[str, Any]:
+        """The launch options with the injected ones in their place."""
+        return {**options, **injection.keywords}
+
+    def _build(self, request: dict[str, Any], injection: Injection, folder: Path) -> Artifact:
+        out = folder / "out"
+        out.mkdir()
+        (folder / "request.json").write_text(json.dumps({**request, "out": str(out)}))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+        environment |= {**self.isolation(folder), **injection.environment}
+        outcome = run_process(
+            [sys.executable, str(Path(_kernel_compiler.__file__)), str(folder / "request.json")],
+            limits=self.build_limits,
+            env=environment,
+            cwd=folder,
+        )
+        cubins = sorted(out.glob("*.cubin"))
+        if not outcome.ok or not cubins:
+            raise _failure(outcome)
+        launch = json.loads((out / "kernel.json").read_text()) if (out / "kernel.json").is_file() else {}
+        known = [[cubin_key(one) for one in cubins], request["constants"], self._launched(launch)]
+        key = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:32]
+        (out / "request.json").write_text(json.dumps(request))
+        kept = self._keep(out, key)
+        path = kept / cubins[0].name
+        return Artifact(path, key, outcome.stderr, self._resources(path, launch), outcome.wall_s)
+
     def _launched(self, launch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What decides, beside the code, how the kernel runs."""
+        """What decides, beside code and constants, how the kernel runs."""
+        return {}
 
     def _resources(self, cubin: Path, launch: Mapping[str, Any]) -> dict[str, float | int | str]:
         """Features by name, known without running the kernel."""
-        numbers = {name: value for name, value in self._launched(launch).items() if isinstance(value, int)}
-        return {**numbers, "cubin_bytes": cubin.stat().st_size}
+        return resources_of(cubin).features()
 
     def _root(self) -> Path:
         return settings.cache_dir() / "controls" / self.framework
@@ -209,65 +216,65 @@ class FrameworkTarget(ABC):
         try:
             made.rename(kept)
         except OSError:
-            if not (kept / "kernel.cubin").is_file():
+            if not (kept / "request.json").is_file():
                 raise
         return kept
 
     # -- measuring -----------------------------------------------------------------------------------------
 
     def calibrate(self) -> float:
-        """Seconds of one call of the baseline, measured unless it was."""
+        """Seconds of one launch of the baseline, measured unless it was."""
         if self.baseline_s is None:
             self.measure(self.build({}))
         assert self.baseline_s is not None
         return self.baseline_s
 
     def measure(self, artifact: Artifact) -> float:
-        """Seconds of one call; see the class. Raises StageFailure."""
+        """Seconds of one launch; see the class.
+
+        Raises StageFailure: `wrong`, `crashed`, `hung`, or `unsupported` without a GPU or without a `run`.
+        """
+        if self.run is None:
+            raise StageFailure(
+                f"{self.name} was given no `run`, which says how it is launched and what is right",
+                kind="unsupported",
+            )
+        if self._bench is None:
+            self._bench = FrameworkBench(self.run, f"sm_{self.arch}", self._load)
         if self._baseline is None:
             self._baseline = self.build({})
-        if self._ready is None:
-            self._ready = self._prepare(self._baseline)
-        case, baseline = self._ready
-        case, candidate = self._prepare(artifact, case)
-        case.check(candidate)
-        self.paired = paired(baseline, candidate)
+        candidate = (artifact.path, self.function, _constants(artifact))
+        baseline = (self._baseline.path, self.function, _constants(self._baseline))
+        self._bench.check(*candidate)
+        self.paired = self._bench.race(baseline, candidate)
         if self.baseline_s is None:
-            self.baseline_s = sorted(self.paired.baseline)[len(self.paired.baseline) // 2]
+            self.baseline_s = self.paired.baseline_seconds
         if artifact.code_key == self._baseline.code_key:
             return self.baseline_s
         return self.baseline_s / self.paired.ratio
 
-    def _prepare(
-        self, artifact: Artifact, known: GpuCase | None = None
-    ) -> tuple[GpuCase, Callable[[], None]]:
-        """The case, made anew only for other constants, and a launch of the artifact."""
-        import torch
-
-        if not torch.cuda.is_available():
-            raise UsageError(f"{self.name} is measured on an NVIDIA GPU, and none is here; build needs none")
-        if self.case is None:
-            raise UsageError(f"{self.name} has no case to measure; name the function that makes one")
-        request = json.loads((artifact.path.parent / "request.json").read_text())
-        case = known
-        if case is None or request["constants"] != self.constants:
-            case = getattr(_kernel_compiler.load(str(self.path)), self.case)(request["constants"])
-        assert isinstance(case, GpuCase)
-        return case, self._launch(artifact, request, case)
+    def _load(self, folder: Path, arguments: Sequence[Any], grid: Sequence[int]) -> Callable[[], Any]:
+        request = json.loads((folder / "request.json").read_text())
+        return self._launch(folder, request, arguments, (*grid, 1, 1)[:3])
 
     @abstractmethod
-    def _launch(self, artifact: Artifact, request: dict[str, Any], case: GpuCase) -> Callable[[], None]:
-        """A call that launches the artifact's own code on the current stream. Raises StageFailure."""
+    def _launch(
+        self, folder: Path, request: dict[str, Any], arguments: Sequence[Any], grid: tuple[int, ...]
+    ) -> Callable[[], Any]:
+        """A call that launches the code in the folder on torch's stream. Raises StageFailure."""
 
     def __getstate__(self) -> Mapping[str, Any]:
-        # What is on the GPU of one process stays there.
-        return {**self.__dict__, "_ready": None, "paired": None}
+        # What lies on a GPU stays with its process.
+        return {**self.__dict__, "_bench": None, "paired": None}
 
 
-def _key(cubin: Path, constants: Mapping[str, Any], launched: Mapping[str, Any]) -> str:
-    """A name for the code and for how it is launched: constants decide the grid."""
-    text = json.dumps([code_key(cubin), dict(constants), dict(launched)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+def unsupported(why: str) -> StageFailure:
+    """What was built does not run on this GPU, and never will."""
+    return StageFailure(why, kind="unsupported", lasts=True)
+
+
+def _constants(artifact: Artifact) -> dict[str, Any]:
+    return dict(json.loads((artifact.path.parent / "request.json").read_text())["constants"])
 
 
 def _failure(outcome: Outcome) -> BuildFailure:
@@ -281,8 +288,3 @@ def _failure(outcome: Outcome) -> BuildFailure:
     crashed = "raised SIG" in log or "error code -" in log
     status = "compiler_crashed" if crashed else build_status("build_failed", log)
     return BuildFailure(status, (fatal or lines[-2:] or ["it said nothing"])[0], log)
-
-
-def refused(why: str) -> StageFailure:
-    """What was built does not run on this GPU, and never will."""
-    return StageFailure(why, kind="unsupported", lasts=True)

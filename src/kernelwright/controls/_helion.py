@@ -57,15 +57,17 @@ class HelionAdapter(Adapter):
         return Injection(environment=self.isolation(folder), keywords=keywords, files=(path,))
 
 
-def helion_config(own: Mapping[str, Any], injection: Injection) -> dict[str, Any]:
-    """The keywords of `helion.Config`: the kernel's own, with the injected ones in their place."""
-    return {**own, **{name: value for name, value in injection.keywords.items() if name in CONFIGURED}}
+def helion_config(own: Mapping[str, Any], injected: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of `helion.Config`: the kernel's own, with those of `Injection.keywords` in their place."""
+    return {**own, **{name: value for name, value in injected.items() if name in CONFIGURED}}
 
 
-def helion_launcher(injection: Injection, launcher: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """What to call a compiled configuration with: `compiled(*arguments, _launcher=helion_launcher(injection))`.
+def helion_launcher(
+    injected: Mapping[str, Any], launcher: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """What a compiled configuration is called with: `compiled(*arguments, _launcher=helion_launcher(…))`.
 
-    It launches as Helion does (or as `launcher`), with the injected options that `helion.Config` has no
+    It launches as Helion does (or as `launcher`), with those of `Injection.keywords` that `helion.Config` has no
     name for; `ptx_options` go behind those that Helion itself asks for. Raises ImportError without Helion.
     """
     if launcher is None:
@@ -73,7 +75,7 @@ def helion_launcher(injection: Injection, launcher: Callable[..., Any] | None = 
 
         launcher = default_launcher
     launch = launcher
-    rest = {name: value for name, value in injection.keywords.items() if name not in CONFIGURED}
+    rest = {name: value for name, value in injected.items() if name not in CONFIGURED}
     words = rest.pop("ptx_options", None)
 
     def launch_with_options(*arguments: Any, **keywords: Any) -> Any:

@@ -150,6 +150,14 @@ def _tile(request: dict[str, Any], out: Path) -> None:
     (out / "kernel.json").write_text(json.dumps({"symbol": known.symbol, "hints": request["options"]}))
 
 
+# -- any other ---------------------------------------------------------------------------------------------
+
+
+def _script(request: dict[str, Any], out: Path) -> None:
+    getattr(load(request["path"]), request["function"])(request["options"], out, request["constants"])
+
+
 if __name__ == "__main__":
     asked = json.loads(Path(sys.argv[1]).read_text())
-    {"triton": _triton, "cutile": _tile}[asked["framework"]](asked, Path(asked["out"]))
+    compilers = {"triton": _triton, "cutile": _tile, "script": _script}
+    compilers[asked["framework"]](asked, Path(asked["out"]))

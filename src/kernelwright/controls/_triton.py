@@ -11,22 +11,23 @@ from kernelwright.controls._assignments import assigned
 from kernelwright.controls._assignments import assignment_subject
 from kernelwright.controls._assignments import check_assignment
 from kernelwright.controls._codec import Controls
+from kernelwright.controls._cuda_adapters import takes_vendor_files
+from kernelwright.controls._cuda_words import check_ptxas
+from kernelwright.controls._cuda_words import ptxas_subject
 from kernelwright.controls._errors import ControlsError
-from kernelwright.controls._tools import check_flag
 from kernelwright.controls._tools import Complaint
-from kernelwright.controls._tools import flag_subject
 from kernelwright.controls._tools import register_tool
 from kernelwright.controls._tools import Tool
-from kernelwright.controls._triton_options import takes_control_files
 from kernelwright.controls._triton_options import triton_ptxas
+from kernelwright.machine import find_cuda_tool
 
 
 def _check(option: str) -> Complaint:
-    return check_flag(option) if option.startswith(("-", "#")) or not option else check_assignment(option)
+    return check_ptxas(option) if option.startswith(("-", "#")) or not option else check_assignment(option)
 
 
 def _subject(option: str) -> str:
-    return flag_subject(option) if option.startswith("-") else assignment_subject(option)
+    return ptxas_subject(option) if option.startswith("-") else assignment_subject(option)
 
 
 register_tool(Tool("triton", _check, _subject))
@@ -68,7 +69,7 @@ class TritonAdapter(Adapter):
     def check_takes_control_files(self) -> None:
         """Raise ControlsError unless the ptxas that is used takes a vendor's control file."""
         ptxas = self.ptxas or triton_ptxas(self.arch)
-        if not takes_control_files(ptxas):
+        if not takes_vendor_files(find_cuda_tool("ptxas", ptxas)):
             raise ControlsError(
                 f"{ptxas} does not take a vendor's control file (--apply-controls, 13.3 and later); name a "
                 "newer one: TRITON_PTXAS_PATH, or the adapter's ptxas"

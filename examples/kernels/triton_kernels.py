@@ -11,6 +11,7 @@ import triton.language as tl
 
 @triton.jit
 def silu_and_mul(x, out, width, BLOCK: tl.constexpr):
+    """out = silu(x[:, :width]) · x[:, width:], a block of one row at a time."""
     row = tl.program_id(0).to(tl.int64)
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < width
@@ -21,6 +22,7 @@ def silu_and_mul(x, out, width, BLOCK: tl.constexpr):
 
 @triton.jit
 def matmul(a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b, a tile at a time."""
     # Eight rows of tiles at a time, so that what they share of b stays in the L2 cache.
     tiles_n = tl.cdiv(n, BLOCK_N)
     group = tl.program_id(0) // (8 * tiles_n)
@@ -42,29 +44,47 @@ def matmul(a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK
     tl.store(c + rows[:, None].to(tl.int64) * n + columns[None, :], sums.to(tl.bfloat16), mask=inside)
 
 
-def silu_case(constants: Mapping[str, Any], rows: int = 16384, width: int = 4096) -> Any:
-    """Arguments, what must come out, and the grid."""
+# -- how they are measured ---------------------------------------------------------------------------------
+
+
+def silu_inputs(seed: int) -> list[Any]:
+    """16384 rows of 2 · 4096 on the current GPU, and the result."""
     import torch
 
-    from kernelwright.controls import GpuCase
-
-    x = torch.randn(rows, 2 * width, device="cuda", generator=torch.Generator("cuda").manual_seed(0))
-    x = x.bfloat16()
-    out = torch.empty(rows, width, device="cuda", dtype=torch.bfloat16)
-    gate, value = x.double().chunk(2, dim=-1)
-    expected = gate * torch.sigmoid(gate) * value
-    return GpuCase((x, out, width), (out,), (expected,), (rows, -(-width // constants["BLOCK"]), 1))
+    seeded = torch.Generator("cuda").manual_seed(seed)
+    x = torch.randn(16384, 2 * 4096, device="cuda", generator=seeded).bfloat16()
+    return [x, torch.empty(16384, 4096, device="cuda", dtype=torch.bfloat16), 4096]
 
 
-def matmul_case(constants: Mapping[str, Any], size: int = 4096) -> Any:
-    """As above; the entries of the product have a deviation of one."""
+def silu_expected(x: Any, *_: Any) -> Any:
+    """In double precision, a quarter of the rows at a time."""
     import torch
 
-    from kernelwright.controls import GpuCase
+    gates, values = x.chunk(2, dim=-1)
+    pairs = zip(gates.chunk(4), values.chunk(4), strict=True)
+    return torch.cat([(g.double() * torch.sigmoid(g.double()) * v.double()).float() for g, v in pairs])
 
-    seeded = torch.Generator("cuda").manual_seed(0)
-    a, b = (torch.randn(size, size, device="cuda", generator=seeded) for _ in range(2))
-    a, b = a.bfloat16(), (b / size**0.5).bfloat16()
-    c = torch.empty(size, size, device="cuda", dtype=torch.bfloat16)
-    tiles = -(-size // constants["BLOCK_M"]) * -(-size // constants["BLOCK_N"])
-    return GpuCase((a, b, c, size, size, size), (c,), (a.double() @ b.double(),), (tiles, 1, 1))
+
+def matmul_inputs(seed: int) -> list[Any]:
+    """Two matrices of 4096² on the current GPU, whose product's entries have a deviation of one."""
+    import torch
+
+    seeded = torch.Generator("cuda").manual_seed(seed)
+    a, b = (torch.randn(4096, 4096, device="cuda", generator=seeded) for _ in range(2))
+    c = torch.empty(4096, 4096, device="cuda", dtype=torch.bfloat16)
+    return [a.bfloat16(), (b / 64).bfloat16(), c, 4096, 4096, 4096]
+
+
+def matmul_expected(a: Any, b: Any, *_: Any) -> Any:
+    """In double precision."""
+    return a.double() @ b.double()
+
+
+def silu_grid(constants: Mapping[str, Any]) -> tuple[int, int]:
+    """A program for each block of a row."""
+    return 16384, -(-4096 // constants["BLOCK"])
+
+
+def matmul_grid(constants: Mapping[str, Any]) -> tuple[int]:
+    """A program for each tile of the product."""
+    return (-(-4096 // constants["BLOCK_M"]) * -(-4096 // constants["BLOCK_N"]),)
