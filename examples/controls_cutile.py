@@ -45,7 +45,8 @@ def make_target(kernel: str = "silu_and_mul") -> TileTarget:
 if __name__ == "__main__":
     target = make_target()
     print(target.provider)
-    print(canary(target, measure=False).check())
+    for stage in canary(target, measure=False).check().stages:
+        print(f"{stage.name}: {stage.said}")
     for level in ("baseline", "lowest"):
         built = target.build(target.provider.level(level))
         print(f"{level}: code {built.code_key[:12]}, {built.resources['registers']} registers")

@@ -283,8 +283,16 @@ def _failure(outcome: Outcome) -> BuildFailure:
         return BuildFailure("build_timeout", f"the compiler was {outcome.describe()}", log)
     if outcome.end is not End.EXITED:
         return BuildFailure("compiler_crashed", f"the compiler was {outcome.describe()}", log)
-    lines = [line.strip() for line in outcome.stderr.splitlines() if line.strip()]
-    fatal = [line for line in lines if re.search(r"\bfatal\b", line)]
     crashed = "raised SIG" in log or "error code -" in log
     status = "compiler_crashed" if crashed else build_status("build_failed", log)
-    return BuildFailure(status, (fatal or lines[-2:] or ["it said nothing"])[0], log)
+    return BuildFailure(status, _said(outcome.stderr), log)
+
+
+def _said(stderr: str) -> str:
+    """What went wrong: what an assembler calls fatal, else the exception and all behind it."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    fatal = [line for line in lines if re.search(r"\bfatal\b", line)]
+    raised = [at for at, line in enumerate(lines) if re.match(r"[A-Za-z_][\w.]*: \S", line)]
+    return (fatal or [" ".join(lines[raised[-1] :]) if raised else (lines or ["it said nothing"])[-1]])[0][
+        :500
+    ]

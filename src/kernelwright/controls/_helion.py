@@ -58,7 +58,7 @@ class HelionAdapter(Adapter):
 
 
 def helion_config(own: Mapping[str, Any], injected: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords of `helion.Config`: the kernel's own, with those of `Injection.keywords` in their place."""
+    """The keywords of `helion.Config`: the kernel's own, then those of `Injection.keywords`."""
     return {**own, **{name: value for name, value in injected.items() if name in CONFIGURED}}
 
 
@@ -67,8 +67,9 @@ def helion_launcher(
 ) -> Callable[..., Any]:
     """What a compiled configuration is called with: `compiled(*arguments, _launcher=helion_launcher(…))`.
 
-    It launches as Helion does (or as `launcher`), with those of `Injection.keywords` that `helion.Config` has no
-    name for; `ptx_options` go behind those that Helion itself asks for. Raises ImportError without Helion.
+    It launches as Helion does (or as `launcher`), with those of `Injection.keywords` that `helion.Config`
+    has no name for; `ptx_options` go behind those that Helion itself asks for. Raises ImportError without
+    Helion.
     """
     if launcher is None:
         from helion.runtime import default_launcher
