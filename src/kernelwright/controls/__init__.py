@@ -88,7 +88,6 @@ __all__ = [
     "FlashInferAdapter",
     "GccAdapter",
     "GccSearchSpace",
-    "GpuCase",
     "HelionAdapter",
     "Injection",
     "KernelRun",
