@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import random
 import time
 
@@ -217,3 +218,10 @@ def test_encoding_and_distance() -> None:
     assert tested.encode(left) == (0.0, 0.5, 0.0)
     assert tested.distance(left, left) == 0
     assert tested.distance(left, right) == pytest.approx(0.5 + 1.0 + 0.5 * 2)
+
+
+def test_a_space_travels_to_another_process() -> None:
+    made = Space({"a": space.choice([1, 2, 4]), "b": space.choice([1, 2, 4])}, ["a * b <= 4"])
+    copy = pickle.loads(pickle.dumps(made))
+    assert list(copy.configurations()) == list(made.configurations())
+    assert not copy.contains({"a": 4, "b": 4})

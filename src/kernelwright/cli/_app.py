@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from kernelwright.cli import _bench
 from kernelwright.cli import _build
 from kernelwright.cli import _check
+from kernelwright.cli import _controls
 from kernelwright.cli import _doctor
 from kernelwright.cli import _explain
 from kernelwright.cli import _list
@@ -31,7 +32,7 @@ _EXIT_UNSAID = 120
 """As Python's own: it could not write all that it had to say."""
 
 #: In the order of `kernelwright --help`: where am I, what is there, the main job, its neighbours.
-_COMMANDS = (_doctor, _list, _explain, _tune, _check, _bench, _search, _winners, _build, _report)
+_COMMANDS = (_doctor, _list, _explain, _tune, _check, _bench, _search, _controls, _winners, _build, _report)
 
 
 class _Group(TyperGroup):

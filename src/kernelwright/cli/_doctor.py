@@ -51,13 +51,16 @@ def doctor(
     from rich.console import Console
 
     from kernelwright.cli import _diagnosis
+    from kernelwright.cli import _doctor_cuda
 
     console = Console(highlight=False, soft_wrap=True)
     checks = _diagnosis.checks()
     able = all(check.ok for check in checks if check.required)
     ceilings, notes = _ceilings(measure, able)
     if as_json:
-        typer.echo(json.dumps(_facts(checks, ceilings, notes, able), indent=1))
+        facts = _facts(checks, ceilings, notes, able)
+        facts["gpu_compilers"] = [check.as_dict() for check in _doctor_cuda.gpu_compilers()]
+        typer.echo(json.dumps(facts, indent=1))
     elif brief:
         _print_brief(console, checks, ceilings)
     else:
@@ -68,7 +71,8 @@ def doctor(
                 *notes,
                 "the machine was busy when that was measured; when it is idle, doctor does it again",
             )
-        _doctor_view.show(console, checks, _diagnosis.extras(), ceilings, notes)
+        compilers = _doctor_cuda.gpu_compilers()
+        _doctor_view.show(console, checks, compilers, _diagnosis.extras(), ceilings, notes)
     if not as_json:
         _print_verdict(console, checks)
     if not able:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 def show(
     console: Console,
     checks: Sequence[Check],
+    compilers: Sequence[Check],
     extras: Sequence[Extra],
     ceilings: Ceilings | None,
     notes: Sequence[str],
@@ -37,6 +38,7 @@ def show(
     here = machine.current()
     _section(console, "Machine", _machine_rows(here))
     _section(console, "Tools", _check_rows(checks, here))
+    _section(console, "GPU compilers", _check_rows(compilers, here))
     _section(console, "Extras", _extra_rows(extras))
     _section(console, "Folders", _folder_rows())
     _show_ceilings(console, ceilings, notes)

@@ -121,6 +121,30 @@ def load(path: Path) -> Job:
     )
 
 
+def job_of_target(info: Any) -> Job:
+    """The job of a run over compiler controls, made again from the description that its journal holds.
+
+    Raises what `controls.target_from` raises.
+    """
+    from kernelwright import controls
+
+    description = info.settings["target"]
+    target = controls.target_from(description)
+    objective = controls.ControlsObjective(
+        target, constraints=description.get("constraints", ()), description=description
+    )
+    calibrate = getattr(target, "calibrate", None)
+    if calibrate is not None:
+        calibrate()
+    return Job(
+        Path(info.settings["objective_file"] or "."),
+        objective,
+        objective.search_space,
+        worker_type=controls.precompiling_worker(target),
+        start={"num_workers": controls.ahead_of(target)},
+    )
+
+
 def worker_class(worker: Any) -> Any:
     """The class that `worker` names, or what it is. Raises UnknownNameError, MissingExtraError."""
     if not isinstance(worker, str):

@@ -130,12 +130,17 @@ def resume(
     Nothing that finished is evaluated again; what was in flight is. The run keeps its configuration, except
     for a budget that is given; workers and limits are those of the file or of the options.
     """
+    from kernelwright.cli._search_file import job_of_target
     from kernelwright.cli._search_file import load
     from kernelwright.cli._search_runs import locate
 
     found = locate(run, store)
     info = _info(found.store, found.run)
-    job = load(file or objective_file(info))
+    job = (
+        job_of_target(info)
+        if file is None and "target" in info.settings
+        else load(file or objective_file(info))
+    )
     budget = _stated(max_evaluations=max_evaluations, max_time=_seconds(max_time), generations=generations)
     options = _options(
         worker_type,

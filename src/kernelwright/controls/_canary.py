@@ -16,6 +16,7 @@ from kernelwright.controls._provider import Level
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import Target
 from kernelwright.errors import KernelwrightError
+from kernelwright.search import remedy
 from kernelwright.search import Search
 from kernelwright.search import StageFailure
 
@@ -176,8 +177,8 @@ def _target_stages(target: Target, measure: bool, constraints: tuple[str, ...]) 
             raise _Lost(
                 f"the baseline's own level, {words}, given explicitly makes other code "
                 f"({made.code_key[:12]}) than no controls ({built['no controls'].code_key[:12]}): "
-                "that is not what the target is compiled with, or its options come in another order; name the "
-                "right level to the provider"
+                "that is not what the target is compiled with, or its options come in another order; name "
+                "the right level to the provider"
             )
         return f"{words} makes the same code as no controls"
 
@@ -187,8 +188,8 @@ def _target_stages(target: Target, measure: bool, constraints: tuple[str, ...]) 
         if made.code_key == built["no controls"].code_key:
             raise _Lost(
                 f"{words} makes the same code as no controls: the option is lost on its way to "
-                f"{provider.tool}, or what was built before is served again; give each build a fresh cache, or "
-                "a key that includes the controls"
+                f"{provider.tool}, or what was built before is served again; give each build a fresh cache, "
+                "or a key that includes the controls"
             )
         return f"{words} makes other code, {made.code_key[:12]}"
 
@@ -288,7 +289,7 @@ def _objective_stages(
         return parts
 
     def score(given: Any) -> float:
-        return statistics.median(_legal(objective(given)) for _ in range(_REPEATS))
+        return statistics.median(_legal(_called(objective, given)) for _ in range(_REPEATS))
 
     def baseline() -> str:
         scores["baseline"] = score({})
@@ -316,7 +317,7 @@ def _objective_stages(
     def sample() -> str:
         for _ in range(_SAMPLES):
             (drawn,) = search.sample(1)
-            value = objective(drawn)
+            value = _called(objective, drawn)
             if value != math.inf:  # INVALID_SCORE: of this configuration, perhaps rightly
                 return f"a random configuration scored {_legal(value):.6g}"
         raise _Lost(f"none of {_SAMPLES} random configurations has a score")
@@ -328,6 +329,18 @@ def _objective_stages(
         ("highest", highest),
         ("sample", sample),
     ]
+
+
+def _called(objective: Callable[[Any], Any], config: Any) -> Any:
+    """What an objective returns. Raises _Lost, with what to do about it, for what it raises."""
+    try:
+        return objective(config)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise _Lost(
+            f"the objective raised {reason[:300]}, for {repr(config)[:80]}: "
+            f"{remedy('raised', reason, config)}"
+        ) from error
 
 
 def _legal(value: Any) -> float:
@@ -346,8 +359,8 @@ def _slower(lowest: float, baseline: float, words: str) -> str:
     if not ratio > EFFECT:
         raise _Lost(
             f"{words} takes {ratio:.3f} of the baseline's time, and should be slower by more than 5%: "
-            "what is timed is not what was built (a stale binary, or one that was loaded before), or the objective "
-            "leaves its controls unused"
+            "what is timed is not what was built (a stale binary, or one that was loaded before), or the "
+            "objective leaves its controls unused"
         )
     return f"{words} takes {ratio:.2f} of the baseline's time"
 

@@ -32,8 +32,8 @@ MAX_THREADS = 0x05
 REQUIRED_THREADS = 0x10
 PARAMETER = 0x17
 ANNOTATIONS = 0x55
-#: Attributes whose value begins with the number of the kernel's symbol.
-_OF_SYMBOL = (REGISTERS, FRAME, STACK, MAX_STACK)
+#: Attributes whose value begins with the number of a symbol: the kernel's, or that of its parameters' bank.
+_OF_SYMBOL = (REGISTERS, FRAME, STACK, MAX_STACK, 0x0A)
 #: Attributes that say how a kernel was made and not what it does: annotations of its instructions, the cap
 #: that it was compiled under, the version of the interface, the language.
 _MADE = (ANNOTATIONS, 0x1B, 0x37, 0x66)
@@ -164,7 +164,7 @@ class Cubin:
                     if one.number not in _MADE:
                         digest.update(repr((name, one.number, one.symbol, one.value)).encode())
             elif kind in ("SHT_REL", "SHT_RELA"):
-                if not name.endswith((".debug_frame", ".debug_line")) and ".debug" not in name:
+                if "debug" not in name:
                     digest.update(repr((name, *self._relocations(section))).encode())
             elif section["sh_flags"] & SH_FLAGS.SHF_ALLOC and kind != "SHT_NOTE":
                 digest.update(repr((name, kind, section["sh_size"])).encode())

@@ -266,7 +266,7 @@ def paired(times: Sequence[tuple[float, float]]) -> PairedTime:
 
 
 def runs_on(architecture: str, major: int, minor: int) -> bool:
-    """Whether a cubin for `architecture` runs on a device of this capability: same major, not a later minor."""
+    """Whether a cubin for `architecture` runs on a device of this capability."""
     digits = "".join(letter for letter in architecture if letter.isdigit())
     made_for = int(digits[:-1]), int(digits[-1])
     if architecture.endswith("a"):

@@ -44,9 +44,18 @@ extern "C" __global__ void probe(float* out) { out[1] = out[0] * out[0] + out[0]
 """
 #: What a tool says of an option that it takes and does not heed.
 _UNHEEDED = ("ignor", "deprecated", "no longer functional", "not fully implemented", "not supported")
+#: What a part of nvcc says of an option that it is handed and does not know, while nvcc goes on.
+_LOST = "Unknown command line argument"
 
 #: Options that are tried by themselves, since with some of the others they mean nothing or something else.
-_ALONE = ("--minnctapersm", "--use_fast_math", "--dlink-time-opt")
+_ALONE = (
+    "--minnctapersm",
+    "--use_fast_math",
+    "--dlink-time-opt",
+    "--Ofast-compile",
+    "--force-load-cache",
+    "--force-store-cache",
+)
 
 Word = Callable[[str, Value], str]
 
@@ -113,4 +122,4 @@ def takes(tool: CudaTool, architecture: str, words: Iterable[str]) -> bool:
         except (BuildFailure, NoCompilerError, ControlsError):
             return False
     warned = [line for line in log.splitlines() if "warning" in line]
-    return not any(mark in line for line in warned for mark in _UNHEEDED)
+    return _LOST not in log and not any(mark in line for line in warned for mark in _UNHEEDED)

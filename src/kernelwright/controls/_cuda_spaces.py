@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,7 +54,12 @@ class _CudaSearchSpace(CompilerSearchSpace):
         self.architecture = architecture
         self._overrides = overrides
         self._capped = tuple(name for name in parameters if name.removeprefix(FOR_PTXAS) in _CAPS)
-        one_cap = Constraint(_never, "a cap on registers or on blocks, not both: ptxas heeds the first alone")
+        named = {name.removeprefix(FOR_PTXAS): name for name in parameters}
+        apart = [
+            Constraint(rule, f"not both: {' and '.join(pair)}").with_scope(tuple(named[one] for one in pair))
+            for pair, rule in _APART.items()
+            if named.keys() >= {*pair}
+        ]
         super().__init__(
             tool.path,
             f"{tool} ({architecture})",
@@ -62,7 +68,7 @@ class _CudaSearchSpace(CompilerSearchSpace):
             variant=variant,
             unsafe_math=unsafe_math,
             knockout_prob=knockout_prob,
-            constraints=[one_cap.with_scope(self._capped)] if len(self._capped) == 2 else (),
+            constraints=apart,
         )
 
     def render(self, configuration: Configuration) -> str:
@@ -91,8 +97,22 @@ def word_of(name: str, value: Value) -> str:
     return name if value == ON else f"{name}={value}"
 
 
-def _never(first: int, second: int) -> bool:
+def _never(first: object, second: object) -> bool:
     return False
+
+
+def _not_fast(other: object, fast: str) -> bool:
+    return fast == "0"
+
+
+#: Of these two ptxas heeds the first alone, or refuses both.
+_APART: Mapping[tuple[str, str], Callable[..., bool]] = {
+    ("--maxrregcount", "--minnctapersm"): _never,
+    ("--def-load-cache", "--force-load-cache"): _never,
+    ("--def-store-cache", "--force-store-cache"): _never,
+    (_LEVEL, "--Ofast-compile"): _not_fast,
+    ("--allow-expensive-optimizations", "--Ofast-compile"): _not_fast,
+}
 
 
 class PtxasSearchSpace(_CudaSearchSpace):

@@ -123,9 +123,7 @@ def check_nvcc(option: str) -> Complaint:
     if option.startswith(FOR_PTXAS):
         inner = option.removeprefix(FOR_PTXAS)
         if "," in inner:
-            return option.index(
-                ","
-            ), f"{option!r} is several options; write {FOR_PTXAS}… for each, a line each"
+            return option.index(","), f"{option!r} is several options; write {FOR_PTXAS}… once for each"
         wrong = check_ptxas(inner)
         return None if wrong is None else (wrong[0] + len(FOR_PTXAS), wrong[1])
     if re.match(r"(-Xptxas|--ptxas-options)\b", option):

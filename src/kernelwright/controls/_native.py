@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kernelwright import dispatch
@@ -11,6 +11,7 @@ from kernelwright import machine
 from kernelwright.build import build
 from kernelwright.build import BuildRequest
 from kernelwright.controls._codec import compiler_arguments
+from kernelwright.controls._cpu_resources import cpu_resources
 from kernelwright.controls._described import provider_description
 from kernelwright.controls._described import provider_from
 from kernelwright.controls._described import register_target
@@ -20,6 +21,7 @@ from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import Config
 from kernelwright.controls._target import split_config
 from kernelwright.errors import BuildError
+from kernelwright.errors import MissingExtraError
 from kernelwright.errors import NoCompilerError
 from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
@@ -40,8 +42,10 @@ from kernelwright.space import Space
 #: As in tuning: a kernel that makes no call for this long is hung.
 _PATIENCE = Patience(silent_s=3.0, total_s=60.0)
 _BUILD = Limits(wall_s=60.0, memory_bytes=8 << 30)
-#: A race that was refused for noise says nothing of the kernel: it is run again, so often in all.
+#: A race that is lost in noise says nothing of the kernel: it is run again, longer, so often in all.
 _ATTEMPTS = 3
+#: A contest whose interval is wider than this says nothing that a search could follow.
+_WIDEST = 1.3
 #: Elements above which the check is left to the edge shapes and to what the race looks at.
 _QUICK_ELEMENTS = 1 << 22
 #: Parameters that are flags of the compiler: with controls, those are the provider's business.
@@ -115,6 +119,7 @@ class NativeTarget:
         self.verdict: Verdict | None = None
         self.contest: Contest | None = None
         self._judge: NativeJudge | None = None
+        self._known: dict[str, dict[str, float | int | str]] = {}
 
     @property
     def name(self) -> str:
@@ -151,8 +156,20 @@ class NativeTarget:
             made = build(self.request(config), limits=self.build_limits)
         except BuildError as error:
             raise BuildFailure.of(error) from error
-        size = made.library.stat().st_size
-        return Artifact(made.library, made.code_key, made.log, {"library_bytes": size}, made.seconds)
+        return Artifact(
+            made.library, made.code_key, made.log, self._resources(made.library, made.code_key), made.seconds
+        )
+
+    def _resources(self, library: Path, code_key: str) -> dict[str, float | int | str]:
+        """What the binary tells with no run, looked up once for the same code."""
+        if code_key not in self._known:
+            known: dict[str, float | int | str] = {"library_bytes": library.stat().st_size}
+            try:
+                known |= cpu_resources(library)
+            except MissingExtraError as error:
+                known["resources_missing"] = str(error)
+            self._known[code_key] = known
+        return self._known[code_key]
 
     def _compiler(self) -> machine.Compiler:
         path = self.provider.compiler
@@ -194,7 +211,7 @@ class NativeTarget:
         self._refuse(verdict)
 
     def _race(self, baseline: Artifact, artifact: Artifact) -> Contest:
-        verdict = Verdict(Status.NOISY, "the machine is too busy for an interval")
+        verdict = Verdict(Status.NOISY, "the machine is too busy: the interval of the ratio stays wide")
         for attempt in range(_ATTEMPTS):
             result = self._referee().race(
                 self.spec,
@@ -207,7 +224,7 @@ class NativeTarget:
                 screen=True,
             )
             self.contest = contest = result.contests.get("candidate")
-            if contest is not None and contest.interval[0] > 0.0 and math.isfinite(contest.interval[1]):
+            if contest is not None and contest.interval[1] <= _WIDEST * contest.interval[0]:
                 return contest
             verdict = result.verdicts.get("candidate", verdict)
             if verdict.status is not Status.NOISY:
@@ -238,7 +255,14 @@ class NativeTarget:
 
     def __getstate__(self) -> Mapping[str, Any]:
         # A referee's processes stay where they are: who unpickles the target gets a referee of its own.
-        return {**self.__dict__, "_judge": None, "verdict": None, "contest": None}
+        # An operator's own kernel is looked up there, too.
+        kernel = None if self.kernel is native_kernels().get(self.operator) else self.kernel
+        return {**self.__dict__, "_judge": None, "verdict": None, "contest": None, "kernel": kernel}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.kernel is None:
+            self.kernel = native_kernels()[self.operator]
 
 
 def _own(space: Space) -> Space:

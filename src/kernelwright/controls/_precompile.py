@@ -11,8 +11,9 @@ from kernelwright.search import Lanes
 from kernelwright.search import MultiProcessWorker
 from kernelwright.search import Worker
 
-#: Compilers at a time, at most: each slot is a process with a referee of its own.
+#: Compilers at a time, at most: each slot is a process, on processors with a referee of its own.
 _MOST = 4
+_CPU_TOOLS = ("gcc", "clang")
 
 
 def ahead_of(target: Any) -> int:
@@ -25,10 +26,17 @@ def precompiling_worker(target: Any) -> Callable[..., Worker]:
     """What `Search(worker_type=…)` takes for a target: `num_workers` build at once, one measures.
 
     On processors builds run only while nothing is measured: `num_workers` configurations are compiled
-    together, then measured one after the other. On GPUs builds run beside measurements. Which devices there
-    are says the target's method `lanes`, where it has one; else they are all processors, as one lane.
+    together, then measured one after the other, on all processors that we may use. On a GPU, the first that
+    is visible, builds run beside measurements. A target that wants other devices has a method `lanes`.
 
-    The processes stay warm, because what they measure runs in the children of a referee, or is theirs alone.
+    The processes stay warm. On processors what they measure runs in the children of a referee, which are
+    theirs to keep; on a GPU nothing may be left behind by a measurement.
     """
-    lanes = target.lanes() if hasattr(target, "lanes") else Lanes.cores([sorted(os.sched_getaffinity(0))])
-    return functools.partial(MultiProcessWorker, lanes=lanes, tolerate_leftovers=True)
+    on_processors = target.provider.tool in _CPU_TOOLS
+    if hasattr(target, "lanes"):
+        lanes = target.lanes()
+    elif on_processors:
+        lanes = Lanes.cores([sorted(os.sched_getaffinity(0))])
+    else:
+        lanes = Lanes.gpus([os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]])
+    return functools.partial(MultiProcessWorker, lanes=lanes, tolerate_leftovers=on_processors)

@@ -53,6 +53,18 @@ class Constraint:
             self.scope = self._arguments(condition)
             self._function = condition
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The function of an expression is compiled again where it goes.
+        compiled = self.expression is not None
+        return {
+            name: value for name, value in self.__dict__.items() if not (compiled and name == "_function")
+        }
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.expression is not None:
+            self._function = self.expression.function()
+
     def __repr__(self) -> str:
         return f"Constraint({self.name!r})"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from types import MappingProxyType
+from typing import Any
 
 from kernelwright.errors import SpaceError
 from kernelwright.errors import UnknownNameError
@@ -78,6 +79,10 @@ class Space:
         self._groups = self._tie()
         self._group_of = {name: group for group in self._groups for name in group.names}
         self._default = self._find_default()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What it is made of; groups and tables are worked out again where it goes.
+        return Space, (dict(self.parameters), self.constraints)
 
     def __repr__(self) -> str:
         return f"Space({dict(self.parameters)}, constraints={[one.name for one in self.constraints]})"
