@@ -15,6 +15,7 @@ from kernelwright.controls import KernelRun
 from kernelwright.controls import NvccSearchSpace
 from kernelwright.controls import ScriptTarget
 from kernelwright.machine import find_cuda_tool
+from kernelwright.process import Limits
 
 
 def build(options, out, constants):
@@ -66,7 +67,9 @@ def expected(x, _):
 def make_target() -> ScriptTarget:
     """The kernel for an H200; `kernelwright controls canary examples/controls_flashinfer.py` finds this."""
     run = KernelRun(inputs, expected, [1], (1,), (1,))
-    return ScriptTarget(f"{__file__}:build", NvccSearchSpace(), through="flashinfer", run=run)
+    limits = Limits(wall_s=600.0)
+    space = NvccSearchSpace()
+    return ScriptTarget(f"{__file__}:build", space, through="flashinfer", run=run, build_limits=limits)
 
 
 if __name__ == "__main__":

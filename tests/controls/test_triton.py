@@ -26,6 +26,7 @@ from kernelwright.search import StageFailure
 from kernelwright.space import Choice
 from kernelwright.space import Space
 
+VARIANTS = ("default", "attention", "memory_bound", "wide")
 KERNELS = Path(__file__).parents[2] / "examples" / "kernels" / "triton_kernels.py"
 
 
@@ -53,6 +54,11 @@ def wide() -> TritonSearchSpace:
     return TritonSearchSpace(variant="wide", unsafe_math=True)
 
 
+@functools.cache
+def names(variant: str) -> set[str]:
+    return set(TritonSearchSpace(variant=variant).space().parameters)  # type: ignore[arg-type]
+
+
 # -- the search space --------------------------------------------------------------------------------------
 
 
@@ -60,26 +66,24 @@ def test_the_space_is_what_this_triton_and_its_ptxas_have() -> None:
     from triton.backends.nvidia.compiler import CUDAOptions
 
     space = wide()
-    names = set(space.space().parameters)
+    found = set(space.space().parameters)
     known = {field.name for field in dataclasses.fields(CUDAOptions)}
-    assert {name for name in names if not name.startswith("-")} <= known
-    assert {"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "--opt-level"} <= names
-    assert not names & {"debug", "launch_pdl", "sanitize_overflow", "--maxrregcount", "--gpu-name"}
+    assert {name for name in found if not name.startswith("-")} <= known
+    assert {"num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "--opt-level"} <= found
+    assert not found & {"debug", "launch_pdl", "sanitize_overflow", "--maxrregcount", "--gpu-name"}
     assert space.version.startswith("triton ")
     assert "ptxas " in space.version
     assert space.pin()["version"] == space.version
 
 
 def test_what_changes_results_is_left_out_unless_asked_for() -> None:
-    for variant in ("default", "attention", "memory_bound", "wide"):
-        names = set(TritonSearchSpace(variant=variant).space().parameters)
-        assert not names & {"enable_fp_fusion", "enable_reflect_ftz", "--optimize-float-atomics"}
+    unsafe = {"enable_fp_fusion", "enable_reflect_ftz", "--optimize-float-atomics"}
+    assert unsafe <= set(wide().space().parameters)
+    for variant in VARIANTS:
+        assert not unsafe & names(variant)
 
 
 def test_variants_are_about_different_things() -> None:
-    def names(variant: str) -> set[str]:
-        return set(TritonSearchSpace(variant=variant).space().parameters)  # type: ignore[arg-type]
-
     assert "--def-load-cache" in names("memory_bound") - names("attention")
     assert "num_stages" in names("attention") - names("memory_bound")
     assert names("default") | names("attention") | names("memory_bound") <= names("wide")
@@ -97,7 +101,8 @@ def test_an_option_that_they_lack_is_refused_by_name() -> None:
     with pytest.raises(UnknownNameError, match="num_warps"):
         TritonSearchSpace(options=["num_warp"])
     assert list(TritonSearchSpace(options=["maxnreg"]).space().parameters) == ["maxnreg"]
-    assert "num_ctas" not in TritonSearchSpace(variant="wide", arch=80).space().parameters
+    with pytest.raises(UnknownNameError, match="num_stages"):
+        TritonSearchSpace(options=["num_ctas"], arch=80)
 
 
 @pytest.mark.parametrize(
