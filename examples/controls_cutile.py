@@ -47,6 +47,3 @@ if __name__ == "__main__":
     print(target.provider)
     for stage in canary(target, measure=False).check().stages:
         print(f"{stage.name}: {stage.said}")
-    for level in ("baseline", "lowest"):
-        built = target.build(target.provider.level(level))
-        print(f"{level}: code {built.code_key[:12]}, {built.resources['registers']} registers")

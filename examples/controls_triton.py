@@ -5,6 +5,8 @@ from pathlib import Path
 
 from kernelwright import space
 from kernelwright.controls import canary
+from kernelwright.controls import Controls
+from kernelwright.controls import encode_controls
 from kernelwright.controls import KernelRun
 from kernelwright.controls import TritonSearchSpace
 from kernelwright.controls import TritonTarget
@@ -52,6 +54,5 @@ if __name__ == "__main__":
     print(target.provider)
     for stage in canary(target, measure=False).check().stages:
         print(f"{stage.name}: {stage.said}")
-    for level in ("baseline", "lowest"):
-        built = target.build(target.provider.level(level))
-        print(f"{level}: code {built.code_key[:12]}, {built.resources['registers']} registers")
+    capped = target.build([{"BLOCK": 4096}, encode_controls(Controls("triton", ("maxnreg=32",)))])
+    print(f"4096 at a time with 32 registers: {capped.resources['spill_stores']} bytes spilled")

@@ -135,7 +135,6 @@ def test_search_with_mlflow(environment: dict[str, str], tmp_path: Path) -> None
     assert (tmp_path / "mlflow.db").is_file()
 
 
-<<<<<<< HEAD
 @pytest.mark.serial
 @pytest.mark.parametrize(("name", "compiler"), [("controls_gcc.py", "g++"), ("controls_clang.py", "clang++")])
 def test_controls_of_a_cpu_compiler(
@@ -147,7 +146,8 @@ def test_controls_of_a_cpu_compiler(
     assert ": the options arrive; " in said
     assert "best: " in said
     assert "baseline: instructions " in said
-=======
+
+
 def test_bring_options_to_ptxas(environment: dict[str, str]) -> None:
     said = _run("controls_ptxas.py", environment)
     assert "registers, 0 bytes spilled, occupancy 100%" in said
@@ -158,7 +158,31 @@ def test_bring_options_to_ptxas(environment: dict[str, str]) -> None:
 def test_search_nvcc_with_the_parameters_of_a_kernel(environment: dict[str, str]) -> None:
     said = _run("controls_nvcc.py", environment)
     assert "canary, build: -Xptxas=--opt-level=0 makes other code" in said or "of the baseline's time" in said
->>>>>>> h-gpu
+
+
+@pytest.mark.parametrize("name", ["controls_triton.py", "controls_cutile.py"])
+def test_build_a_frameworks_kernel_under_controls(name: str, environment: dict[str, str]) -> None:
+    said = _run(name, environment)
+    assert "makes the same code as no controls" in said
+    assert "build: " in said
+    assert "makes other code" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "rendered"),
+    [
+        ("controls_helion.py", "with each launch: ptx_options = --opt-level=0"),
+        (
+            "controls_cute_dsl.py",
+            "--ptxas-options '--register-usage-level=7 --opt-level=0 --maxrregcount=64'",
+        ),
+        ("controls_flashinfer.py", "FLASHINFER_EXTRA_CUDAFLAGS = --maxrregcount=64 -Xptxas=--opt-level=0"),
+    ],
+)
+def test_bring_options_to_a_framework(name: str, rendered: str, environment: dict[str, str]) -> None:
+    said = _run(name, environment)
+    assert rendered in said
+    assert "nothing was compiled" in said or "makes other code" in said
 
 
 def test_every_example_is_run_here() -> None:
