@@ -3,7 +3,6 @@
 import sys
 from pathlib import Path
 
-from kernelwright.controls import canary
 from kernelwright.controls import KernelRun
 from kernelwright.controls import TileSearchSpace
 from kernelwright.controls import TileTarget
@@ -45,5 +44,7 @@ def make_target(kernel: str = "silu_and_mul") -> TileTarget:
 if __name__ == "__main__":
     target = make_target()
     print(target.provider)
-    for stage in canary(target, measure=False).check().stages:
-        print(f"{stage.name}: {stage.said}")
+    baseline = target.build({})
+    print(f"no controls: code {baseline.code_key[:12]}, {baseline.resources['registers']} registers")
+    lowest = target.build(target.provider.level("lowest"))
+    print(f"opt_level=0 makes other code, {lowest.code_key[:12]}: {lowest.resources['registers']} registers")

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 from kernelwright import space
-from kernelwright.controls import canary
 from kernelwright.controls import Controls
 from kernelwright.controls import encode_controls
 from kernelwright.controls import KernelRun
@@ -52,7 +51,9 @@ def make_target(kernel: str = "silu_and_mul") -> TritonTarget:
 if __name__ == "__main__":
     target = make_target()
     print(target.provider)
-    for stage in canary(target, measure=False).check().stages:
-        print(f"{stage.name}: {stage.said}")
+    baseline = target.build({})
+    print(f"no controls: code {baseline.code_key[:12]}, {baseline.resources['registers']} registers")
+    lowest = target.build(target.provider.level("lowest"))
+    print(f"--opt-level=0 makes other code, {lowest.code_key[:12]}")
     capped = target.build([{"BLOCK": 4096}, encode_controls(Controls("triton", ("maxnreg=32",)))])
     print(f"4096 at a time with 32 registers: {capped.resources['spill_stores']} bytes spilled")
