@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from cuda.tile.compilation import CallingConvention
 
 from kernelwright.controls import adapter
 from kernelwright.controls import BuildFailure
@@ -16,6 +20,7 @@ from kernelwright.controls import tileiras_arguments
 from kernelwright.controls import TileSearchSpace
 from kernelwright.controls import TileTarget
 from kernelwright.errors import UnknownNameError
+from kernelwright.search import StageFailure
 
 KERNELS = Path(__file__).parents[2] / "examples" / "kernels" / "tile_kernels.py"
 
@@ -106,3 +111,22 @@ def test_arguments_for_tileiras_are_added_in_a_block_alone() -> None:
             binary.run(["in", "-o", "out"], ["-O3"])
     assert called == [["/bin/true", "in", "-o", "out", "-O3", "--sanitize=memcheck"]]
     assert _compile._CompilerBinary.run is run
+
+
+def test_what_is_launched_is_the_artifact_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    import cuda.tile as ct
+
+    launched: list[Any] = []
+    monkeypatch.setattr(ct, "launch", lambda *words: launched.append(words))
+    monkeypatch.setattr("kernelwright.controls._tile_target.current_stream", lambda: "stream")
+    made = target()
+    built = made.build({})
+    made._load(built.path.parent, ["x", "out"], (16384, 4))()
+    [(stream, grid, kernel, words)] = launched
+    assert (stream, grid, words) == ("stream", (16384, 4, 1), ("x", "out", 4096, 1024))
+    known = json.loads((built.path.parent / "kernel.json").read_text())
+    convention = SimpleNamespace(calling_convention=CallingConvention.cutile_python_v1())
+    assert kernel._compile(convention, None)[:2] == (built.path.read_bytes(), known["symbol"])
+    other = SimpleNamespace(calling_convention=CallingConvention.cutile_python_v2())
+    with pytest.raises(StageFailure, match="was built for calls by"):
+        kernel._compile(other, None)

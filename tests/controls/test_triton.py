@@ -6,16 +6,21 @@ import dataclasses
 import functools
 import random
 from pathlib import Path
+from typing import Any
+from typing import ClassVar
 
 import cloudpickle
 import pytest
 
+from kernelwright.controls import _framework_target
 from kernelwright.controls import adapter
 from kernelwright.controls import Artifact
 from kernelwright.controls import BuildFailure
 from kernelwright.controls import Controls
 from kernelwright.controls import ControlsError
 from kernelwright.controls import encode_controls
+from kernelwright.controls import KernelRun
+from kernelwright.controls import PairedTime
 from kernelwright.controls import TritonAdapter
 from kernelwright.controls import TritonSearchSpace
 from kernelwright.controls import TritonTarget
@@ -260,4 +265,57 @@ def test_no_kernel_and_no_launch_are_said(tmp_path: Path) -> None:
         TritonTarget("silu_and_mul", signature={})
     with pytest.raises(StageFailure, match="no `run`") as caught:
         target().measure(Artifact(tmp_path / "kernel.cubin", "key"))
+    assert caught.value.failure_kind == "unsupported"
+
+
+class FakeBench:
+    """In the place of a GPU: says what it was asked, and that the candidate is twice as fast."""
+
+    asked: ClassVar[list[str]] = []
+
+    def __init__(self, run: KernelRun, architecture: str, load: Any) -> None:
+        self.load = load
+
+    def check(self, path: Path, kernel: str, constants: dict[str, Any]) -> None:
+        self.asked.append(f"check {kernel} {constants['BLOCK']}")
+
+    def race(self, baseline: Any, candidate: Any) -> PairedTime:
+        self.asked.append(f"race {baseline[2]['BLOCK']} {candidate[2]['BLOCK']}")
+        return PairedTime(2e-6, 4e-6, 2.0, 1.9, 2.1, 21)
+
+
+def test_what_is_measured_was_checked_and_is_compared_with_the_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_framework_target, "FrameworkBench", FakeBench)
+    monkeypatch.setattr(FakeBench, "asked", [])
+    run = KernelRun(list, list, [1], (1,), (1,))
+    made = target(run=run, parameters=Space({"BLOCK": Choice([1024, 2048], default=1024)}))
+    baseline, other = made.build({}), made.build([{"BLOCK": 2048}, None])
+    assert made.measure(other) == pytest.approx(2e-6)
+    assert FakeBench.asked == ["check silu_and_mul 2048", "race 1024 2048"]
+    # Equal code has the baseline's time, whatever noise says.
+    assert made.measure(baseline) == made.calibrate() == 4e-6
+
+
+def test_what_is_launched_is_the_artifact_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    from triton.compiler import CompiledKernel
+
+    launched: list[Any] = []
+
+    def launch(kernel: CompiledKernel, grid: tuple[int, ...]) -> Any:
+        return lambda *words: launched.append((kernel.kernel, kernel.metadata.num_warps, grid, words))
+
+    monkeypatch.setattr(CompiledKernel, "__getitem__", launch)
+    made = target()
+    built = made.build(controls("num_warps=8", "--opt-level=0"))
+    made._load(built.path.parent, ["x", "out", 4096], (16384, 4))()
+    assert launched == [(built.path.read_bytes(), 8, (16384, 4, 1), ("x", "out", 4096, 1024))]
+
+
+def test_measuring_needs_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    made = target(run=KernelRun(list, list, [1], (1,), (1,)))
+    with pytest.raises(StageFailure) as caught:
+        made.measure(Artifact(tmp_path / "kernel.cubin", "key"))
     assert caught.value.failure_kind == "unsupported"

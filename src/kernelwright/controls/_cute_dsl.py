@@ -58,7 +58,7 @@ def cute_options(own: str | None, injected: Mapping[str, Any]) -> str:
     if not more:
         return own
     words = joined_options(_ptxas_words(own), _ptxas_words(more))
-    return f"{_PTXAS.sub('', own)} --ptxas-options '{words}'".strip()
+    return f"{_PTXAS.sub('', own).rstrip()} --ptxas-options '{words}'".strip()
 
 
 @contextlib.contextmanager
