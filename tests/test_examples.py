@@ -148,6 +148,42 @@ def test_controls_of_a_cpu_compiler(
     assert "baseline: instructions " in said
 
 
+def test_bring_options_to_ptxas(environment: dict[str, str]) -> None:
+    said = _run("controls_ptxas.py", environment)
+    assert "registers, 0 bytes spilled, occupancy 100%" in said
+    assert "capped at 24 registers: 24 registers" in said
+    assert "canary, build: --opt-level=0 makes other code" in said or "of the baseline's time" in said
+
+
+def test_search_nvcc_with_the_parameters_of_a_kernel(environment: dict[str, str]) -> None:
+    said = _run("controls_nvcc.py", environment)
+    assert "canary, build: -Xptxas=--opt-level=0 makes other code" in said or "of the baseline's time" in said
+
+
+@pytest.mark.parametrize("name", ["controls_triton.py", "controls_cutile.py"])
+def test_build_a_frameworks_kernel_under_controls(name: str, environment: dict[str, str]) -> None:
+    said = _run(name, environment)
+    assert "no controls: code " in said
+    assert "makes other code" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "rendered"),
+    [
+        ("controls_helion.py", "with each launch: ptx_options = --opt-level=0"),
+        (
+            "controls_cute_dsl.py",
+            "--ptxas-options '--register-usage-level=7 --opt-level=0 ",
+        ),
+        ("controls_flashinfer.py", "FLASHINFER_EXTRA_CUDAFLAGS = --maxrregcount=64 -Xptxas=--opt-level=0"),
+    ],
+)
+def test_bring_options_to_a_framework(name: str, rendered: str, environment: dict[str, str]) -> None:
+    said = _run(name, environment)
+    assert rendered in said
+    assert "nothing was compiled" in said or "makes other code" in said
+
+
 def test_every_example_is_run_here() -> None:
     tested = Path(__file__).read_text()
     assert [path.name for path in EXAMPLES.glob("*.py") if f'"{path.name}"' not in tested] == []

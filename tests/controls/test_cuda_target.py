@@ -68,9 +68,8 @@ def test_the_canary_lives_on_ptx(
     ]
 
 
-@pytest.mark.parametrize("kernel", ["rms_norm", "matmul"])
-def test_the_canary_lives_on_cuda(kernel: str, nvcc: NvccSearchSpace, tmp_path: Path) -> None:
-    target = CudaTarget(KERNELS / f"{kernel}.cu", kernel, nvcc, folder=tmp_path)
+def test_the_canary_lives_on_cuda(nvcc: NvccSearchSpace, tmp_path: Path) -> None:
+    target = CudaTarget(KERNELS / "matmul.cu", "matmul", nvcc, folder=tmp_path)
     assert canary(target, measure=False).check().passed
 
 

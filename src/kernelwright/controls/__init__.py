@@ -33,6 +33,9 @@ from kernelwright.controls._cuda_spaces import NvccSearchSpace
 from kernelwright.controls._cuda_spaces import PtxasSearchSpace
 from kernelwright.controls._cuda_target import CudaTarget
 from kernelwright.controls._cuda_target import PtxTarget
+from kernelwright.controls._cute_dsl import cute_controls
+from kernelwright.controls._cute_dsl import cute_options
+from kernelwright.controls._cute_dsl import CuteDslAdapter
 from kernelwright.controls._described import provider_from
 from kernelwright.controls._described import register_target
 from kernelwright.controls._described import target_from
@@ -49,7 +52,13 @@ from kernelwright.controls._finalists import Finalist
 from kernelwright.controls._finalists import judge_together
 from kernelwright.controls._finalists import ratio_text
 from kernelwright.controls._finalists import Validation
+from kernelwright.controls._flashinfer import FlashInferAdapter
+from kernelwright.controls._flashinfer import PrebuiltKernelsError
 from kernelwright.controls._gcc import GccSearchSpace
+from kernelwright.controls._helion import helion_config
+from kernelwright.controls._helion import helion_launcher
+from kernelwright.controls._helion import HelionAdapter
+from kernelwright.controls._kernel_compiler import tileiras_arguments
 from kernelwright.controls._minimal import MinimalControls
 from kernelwright.controls._minimal import minimize_controls
 from kernelwright.controls._native import NativeTarget
@@ -74,6 +83,7 @@ from kernelwright.controls._resources import Resources
 from kernelwright.controls._resources import resources_of
 from kernelwright.controls._rounds import BaselineFailedError
 from kernelwright.controls._rounds import judge_in_rounds
+from kernelwright.controls._script_target import ScriptTarget
 from kernelwright.controls._search import ControlsResult
 from kernelwright.controls._search import make_search
 from kernelwright.controls._search import search_controls
@@ -81,6 +91,12 @@ from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import split_config
 from kernelwright.controls._target import Target
+from kernelwright.controls._tile import TileAdapter
+from kernelwright.controls._tile_space import TileSearchSpace
+from kernelwright.controls._tile_target import TileTarget
+from kernelwright.controls._triton import TritonAdapter
+from kernelwright.controls._triton_space import TritonSearchSpace
+from kernelwright.controls._triton_target import TritonTarget
 from kernelwright.controls._validate import validate_target
 from kernelwright.controls._validate import ValidationError
 from kernelwright.controls._vendor_files import VendorFiles
@@ -107,11 +123,14 @@ __all__ = [
     "ControlsResult",
     "Counts",
     "CudaTarget",
+    "CuteDslAdapter",
     "Damage",
     "Explanation",
     "Finalist",
+    "FlashInferAdapter",
     "GccAdapter",
     "GccSearchSpace",
+    "HelionAdapter",
     "Injection",
     "KernelRun",
     "MinimalControls",
@@ -122,13 +141,21 @@ __all__ = [
     "PackEntry",
     "PackError",
     "PairedTime",
+    "PrebuiltKernelsError",
     "Problem",
     "PtxTarget",
     "PtxasAdapter",
     "PtxasSearchSpace",
     "Resources",
+    "ScriptTarget",
     "Target",
+    "TileAdapter",
+    "TileSearchSpace",
+    "TileTarget",
     "Tried",
+    "TritonAdapter",
+    "TritonSearchSpace",
+    "TritonTarget",
     "UnknownToolError",
     "Validation",
     "ValidationError",
@@ -144,10 +171,14 @@ __all__ = [
     "config_of",
     "cpu_resources",
     "cubin_key",
+    "cute_controls",
+    "cute_options",
     "decode_controls",
     "differences",
     "encode_controls",
     "explain",
+    "helion_config",
+    "helion_launcher",
     "judge_in_rounds",
     "judge_together",
     "keep_entries",
@@ -171,6 +202,7 @@ __all__ = [
     "split_config",
     "store_winner",
     "target_from",
+    "tileiras_arguments",
     "try_entries",
     "validate_target",
     "verify_pack",

@@ -79,6 +79,12 @@ class Adapter(ABC):
             stream.write(content.encode() if isinstance(content, str) else content)
         return path
 
+    def fresh_folder(self, folder: Path) -> Path:
+        """Make an empty folder under a name that no other call is given."""
+        path = (folder / f"{self.name}-{secrets.token_hex(8)}").absolute()
+        path.mkdir(parents=True)
+        return path
+
 
 _adapters: dict[str, type[Adapter]] = {}
 _Kind = TypeVar("_Kind", bound=type[Adapter])

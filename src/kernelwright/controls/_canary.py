@@ -142,6 +142,8 @@ def _run(target: str, stages: Iterable[_Stage]) -> CanaryReport:
             passed, said = None, str(error)
         except StageFailure as error:
             passed, said = False, f"{error.failure_kind}: {error}"
+            if error.failure_kind == "noisy":
+                said += "; nothing is known of the controls yet: try again when the machine is quiet"
         found.append(CanaryStage(name, passed, said, time.monotonic() - began))
         if passed is False:
             break

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import shutil
 import tempfile
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,12 +61,12 @@ def compile_ptx(
     With `entry` only that kernel is compiled. Raises BuildFailure, and ControlsError for a configuration that
     cannot reach ptxas.
     """
-    place = _fresh(folder)
-    injected = PtxasAdapter(tool).inject(config, place)
-    out = place / f"{source.stem}.cubin"
-    wanted = () if entry is None else (f"--entry={entry}",)
-    argv = [str(tool.path), "-v", f"-arch={architecture}", *wanted, str(source.absolute()), "-o", str(out)]
-    return _finished([_call([*argv, *injected.arguments], place, limits)], out)
+    with _fresh(folder) as place:
+        injected = PtxasAdapter(tool).inject(config, place)
+        out = place / f"{source.stem}.cubin"
+        wanted = () if entry is None else (f"--entry={entry}",)
+        argv = [str(tool.path), "-v", f"-arch={architecture}", *wanted, str(source.absolute())]
+        return _finished([_call([*argv, "-o", str(out), *injected.arguments], place, limits)], out)
 
 
 def compile_cuda(
@@ -82,31 +85,38 @@ def compile_cuda(
     BuildFailure, ControlsError for a configuration that cannot reach nvcc, and NoCompilerError where nvlink
     or libnvvm is wanted and not there.
     """
-    place = _fresh(folder)
-    out = place / f"{source.stem}.cubin"
-    injected = NvccAdapter(tool).inject(config, place)
-    words = _words(config)
-    argv = [str(tool.path), *flags, *injected.arguments, str(source.absolute()), "-o"]
-    if not any(nvcc_subject(word) == _LTO for word in words):
-        made = _call([*argv, str(out), "-cubin", f"-arch={architecture}", "-Xptxas=-v"], place, limits)
-        return _finished([made], out)
-    nvlink = tool.beside("nvlink")
-    if nvlink is None:
-        raise NoCompilerError(f"{_LTO} needs nvlink beside {tool.path}: {HOW_TO_INSTALL_CUDA}")
-    middle = place / f"{source.stem}.ltoir"
-    target = architecture.replace("sm_", "lto_").replace("compute_", "lto_")
-    first = _call([*argv, str(middle), "--ltoir", f"-arch={target}"], place, limits)
-    if not middle.is_file():
-        return _finished([first], out)
-    linked = [word for word in words if word.startswith(FOR_PTXAS) or nvcc_subject(word) in _LINKED]
-    argv = [str(nvlink), "-dlto", f"-arch={architecture}", f"-nvvmpath={_nvvm(tool, place)}", *linked]
-    second = _call([*argv, "-Xptxas=-v", str(middle), "-o", str(out)], place, limits)
-    return _finished([first, second], out)
+    with _fresh(folder) as place:
+        out = place / f"{source.stem}.cubin"
+        injected = NvccAdapter(tool).inject(config, place)
+        words = _words(config)
+        argv = [str(tool.path), *flags, *injected.arguments, str(source.absolute()), "-o"]
+        if not any(nvcc_subject(word) == _LTO for word in words):
+            made = _call([*argv, str(out), "-cubin", f"-arch={architecture}", "-Xptxas=-v"], place, limits)
+            return _finished([made], out)
+        nvlink = tool.beside("nvlink")
+        if nvlink is None:
+            raise NoCompilerError(f"{_LTO} needs nvlink beside {tool.path}: {HOW_TO_INSTALL_CUDA}")
+        middle = place / f"{source.stem}.ltoir"
+        target = architecture.replace("sm_", "lto_").replace("compute_", "lto_")
+        first = _call([*argv, str(middle), "--ltoir", f"-arch={target}"], place, limits)
+        if not middle.is_file():
+            return _finished([first], out)
+        linked = [word for word in words if word.startswith(FOR_PTXAS) or nvcc_subject(word) in _LINKED]
+        argv = [str(nvlink), "-dlto", f"-arch={architecture}", f"-nvvmpath={_nvvm(tool, place)}", *linked]
+        second = _call([*argv, "-Xptxas=-v", str(middle), "-o", str(out)], place, limits)
+        return _finished([first, second], out)
 
 
-def _fresh(folder: Path) -> Path:
+@contextlib.contextmanager
+def _fresh(folder: Path) -> Iterator[Path]:
+    """A new folder in `folder`, which stays where the build succeeds: the cubin is in it."""
     folder.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="build-", dir=folder)).absolute()
+    place = Path(tempfile.mkdtemp(prefix="build-", dir=folder)).absolute()
+    try:
+        yield place
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def _words(config: str | Mapping[str, Any]) -> list[str]:

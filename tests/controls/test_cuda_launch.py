@@ -1,0 +1,188 @@
+"""Kernels are checked, then timed in turns with their baseline; the arithmetic of that needs no GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelwright.controls import CudaTarget
+from kernelwright.controls import KernelRun
+from kernelwright.controls import NvccSearchSpace
+from kernelwright.controls._cuda_driver import _packed
+from kernelwright.controls._cuda_driver import _three
+from kernelwright.controls._cuda_driver import LoadedKernel
+from kernelwright.controls._cuda_launch import Bench
+from kernelwright.controls._cuda_launch import paired
+from kernelwright.controls._cuda_launch import runs_on
+from kernelwright.errors import UsageError
+from kernelwright.search import StageFailure
+
+KERNEL = Path(__file__).parents[2] / "examples" / "kernels" / "rms_norm.cu"
+ROWS, HIDDEN = 512, 1024
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no NVIDIA GPU here")
+
+
+def inputs(seed: int) -> list[object]:
+    generator = torch.Generator("cuda").manual_seed(seed)
+    x = torch.randn(ROWS, HIDDEN, generator=generator, device="cuda").bfloat16()
+    w = torch.randn(HIDDEN, generator=generator, device="cuda").bfloat16()
+    return [x, w, torch.empty_like(x), HIDDEN // 8, 1e-6]
+
+
+def expected(x, w, y, vectors, eps):
+    x, w = x.float(), w.float()
+    return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt() * w
+
+
+def wrong(x, w, y, vectors, eps):
+    return 2 * expected(x, w, y, vectors, eps)
+
+
+# -- without a GPU -----------------------------------------------------------------------------------------
+
+
+def test_a_ratio_is_of_neighbours_in_time() -> None:
+    """Clocks that fall to half on the way move both, and so no ratio."""
+    rng = random.Random(0)
+    clocks = [1.0 + number / 20 for number in range(21)]
+    times = [(clock * 1e-3 * rng.uniform(0.999, 1.001), clock * 0.8e-3) for clock in clocks]
+    found = paired(times)
+    assert found.ratio == pytest.approx(1.25, rel=1e-3)
+    assert found.low <= found.ratio <= found.high
+    assert found.high / found.low < 1.002
+    assert found.rounds == 21
+    assert found.seconds == pytest.approx(1.2e-3)
+
+
+def test_the_interval_is_as_wide_as_the_noise() -> None:
+    rng = random.Random(1)
+    covered = 0
+    for _ in range(200):
+        times = [(rng.lognormvariate(0, 0.1), rng.lognormvariate(0, 0.1)) for _ in range(21)]
+        found = paired(times)
+        covered += found.low <= 1.0 <= found.high
+    assert covered >= 180
+    assert paired([(2.0, 1.0)]).low == paired([(2.0, 1.0)]).high == 2.0
+
+
+@pytest.mark.parametrize(
+    ("architecture", "capability", "runs"),
+    [
+        ("sm_90", (9, 0), True),
+        ("sm_80", (8, 6), True),
+        ("sm_86", (8, 0), False),
+        ("sm_80", (9, 0), False),
+        ("sm_90a", (9, 0), True),
+        ("sm_100a", (10, 3), False),
+        ("sm_100", (10, 3), True),
+        ("sm_120", (12, 1), True),
+    ],
+)
+def test_cubins_run_on_devices_of_their_generation(
+    architecture: str, capability: tuple[int, int], runs: bool
+) -> None:
+    assert runs_on(architecture, *capability) is runs
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "kind", "same"),
+    [
+        (7, 4, ctypes.c_int32, 7),
+        (7, 8, ctypes.c_int64, 7),
+        (True, 1, ctypes.c_int8, 1),
+        (0.5, 4, ctypes.c_float, 0.5),
+        (0.5, 8, ctypes.c_double, 0.5),
+        (ctypes.c_uint16(9), 2, ctypes.c_uint16, 9),
+    ],
+)
+def test_arguments_have_the_width_that_the_kernel_says(
+    value: object, size: int, kind: type, same: object
+) -> None:
+    made = _packed(value, size, "k")
+    assert (type(made), made.value) == (kind, same)
+
+
+def test_tensors_are_passed_by_address() -> None:
+    tensor = torch.zeros(3)
+    assert _packed(tensor, 8, "k").value == tensor.data_ptr()
+    with pytest.raises(UsageError, match="k takes 4 bytes where"):
+        _packed(tensor, 4, "k")
+    with pytest.raises(UsageError, match=r"k takes 2 bytes where 0\.5 is given; pass a ctypes value"):
+        _packed(0.5, 2, "k")
+
+
+def test_sizes_of_grids_have_one_to_three_numbers() -> None:
+    assert _three([7]) == (7, 1, 1)
+    assert _three((1, 2, 3)) == (1, 2, 3)
+    for sizes in ((), (1, 2, 3, 4)):
+        with pytest.raises(UsageError, match="one to three sizes"):
+            _three(sizes)
+
+
+def test_sizes_may_follow_from_the_kernels_parameters() -> None:
+    run = KernelRun(list, list, [], lambda p: [100 // p["BM"]], lambda p: (p["BM"],), lambda p: 16 * p["BM"])
+    assert run.sizes({"BM": 50}) == ([2], (50,), 800)
+    assert KernelRun(list, list, [], [1], [32], 5).sizes({}) == ([1], [32], 5)
+
+
+def test_without_a_gpu_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(StageFailure, match="an NVIDIA GPU is needed to measure") as failure:
+        Bench(KernelRun(list, list, [], [1], [1]), "sm_90")
+    assert (failure.value.failure_kind, failure.value.lasts) == ("unsupported", False)
+
+
+# -- with one ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> CudaTarget:
+    major, minor = torch.cuda.get_device_capability()
+    provider = NvccSearchSpace(architecture=f"sm_{major}{minor}", options=["-Xptxas=--opt-level"])
+    run = KernelRun(inputs, expected, [2], [ROWS], [256])
+    return CudaTarget(KERNEL, "rms_norm", provider, run=run, folder=tmp_path)
+
+
+@needs_gpu
+@pytest.mark.serial
+def test_a_kernel_is_timed_beside_its_baseline(target: CudaTarget) -> None:
+    plain = target.measure(target.build({}))
+    assert 1e-6 < plain == target.calibrate() < 1e-2
+    assert target.paired is not None
+    assert target.paired.low < 1.1
+    assert target.paired.high > 0.9
+    slow = target.measure(target.build(target.provider.level("lowest")))
+    assert math.isfinite(slow)
+    assert target.paired.ratio == pytest.approx(plain / slow)
+
+
+@needs_gpu
+def test_a_wrong_kernel_has_no_time(target: CudaTarget) -> None:
+    target.run = KernelRun(inputs, wrong, [2], [ROWS], [256])
+    with pytest.raises(StageFailure, match="argument 2 is off by") as failure:
+        target.measure(target.build({}))
+    assert (failure.value.failure_kind, failure.value.lasts) == ("wrong", True)
+
+
+@needs_gpu
+def test_a_launch_that_is_refused_leaves_the_device_usable(target: CudaTarget) -> None:
+    right, target.run = target.run, KernelRun(inputs, expected, [2], [ROWS], [2048])
+    with pytest.raises(StageFailure, match="is not launched: invalid argument") as failure:
+        target.measure(target.build({}))
+    assert (failure.value.failure_kind, failure.value.retire) == ("crashed", None)  # type: ignore[attr-defined]
+    target.run, target._bench = right, None
+    assert target.measure(target.build({})) > 0
+
+
+@needs_gpu
+def test_as_many_arguments_as_the_kernel_takes(target: CudaTarget) -> None:
+    loaded = LoadedKernel(target.build({}).path, "rms_norm")
+    with pytest.raises(UsageError, match=r"rms_norm takes 5 arguments \(of \[8, 8, 8, 4, 4\] bytes\), and 1"):
+        loaded.pack([1])
+    loaded.close()
