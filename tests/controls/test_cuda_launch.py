@@ -203,9 +203,14 @@ class FakeGpu:
             does(*packed)
             self.now += seconds
 
-        return SimpleNamespace(
-            name=kernel, pack=lambda arguments: arguments, launch=launch, close=lambda: None
-        )
+        return SimpleNamespace(name=kernel, pack=list, launch=launch, close=lambda: None)
+
+    # the clock
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 def _double(x: torch.Tensor, y: torch.Tensor) -> None:
@@ -288,7 +293,7 @@ def test_a_kernel_that_crashes_takes_its_process_along(gpu: FakeGpu) -> None:
 
     gpu.kernels = {"own": (1e-3, crash)}
     with pytest.raises(
-        GpuFailure, match="k: CUDA error: an illegal memory access was encountered$"
+        GpuFailure, match=r"k: CUDA error: an illegal memory access was encountered$"
     ) as failure:
         Bench(_doubling(), "sm_90").check(OWN, "k", {})
     assert failure.value.failure_kind == "crashed"
