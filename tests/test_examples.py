@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,16 @@ def test_search_a_compilers_options(environment: dict[str, str], tmp_path: Path)
 
 
 @pytest.mark.serial
+def test_an_objective_over_compiler_options_and_its_canary(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    said = _search("controls_objective.py", environment, tmp_path)
+    assert said.startswith("forgetful is caught at the stage measure: ")
+    assert "canary, sample: a random configuration scored" in said
+    assert "of the baseline's time, with" in said
+
+
+@pytest.mark.serial
 def test_search_parameters_and_options_together(environment: dict[str, str], tmp_path: Path) -> None:
     said = _search("search_list.py", environment, tmp_path)
     assert "ms with {'tile': " in said
@@ -124,6 +135,7 @@ def test_search_with_mlflow(environment: dict[str, str], tmp_path: Path) -> None
     assert (tmp_path / "mlflow.db").is_file()
 
 
+<<<<<<< HEAD
 def test_bring_options_to_ptxas(environment: dict[str, str]) -> None:
     said = _run("controls_ptxas.py", environment)
     assert "registers, 0 bytes spilled, occupancy 100%" in said
@@ -134,6 +146,19 @@ def test_bring_options_to_ptxas(environment: dict[str, str]) -> None:
 def test_search_nvcc_with_the_parameters_of_a_kernel(environment: dict[str, str]) -> None:
     said = _run("controls_nvcc.py", environment)
     assert "canary, build: -Xptxas=--opt-level=0 makes other code" in said or "of the baseline's time" in said
+=======
+@pytest.mark.serial
+@pytest.mark.parametrize(("name", "compiler"), [("controls_gcc.py", "g++"), ("controls_clang.py", "clang++")])
+def test_controls_of_a_cpu_compiler(
+    name: str, compiler: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler} here")
+    said = _search(name, environment, tmp_path)
+    assert ": the options arrive; " in said
+    assert "best: " in said
+    assert "baseline: instructions " in said
+>>>>>>> h-core
 
 
 def test_every_example_is_run_here() -> None:

@@ -107,7 +107,7 @@ def test_what_is_rendered_is_parsed(clang: ClangSearchSpace) -> None:
 @pytest.mark.parametrize("kind", [GccSearchSpace, ClangSearchSpace])
 def test_variants_are_about_parts_of_the_widest(kind: type[GccSearchSpace] | type[ClangSearchSpace]) -> None:
     names = {
-        variant: kind(variant=variant).space().parameters.keys()  # type: ignore[arg-type]
+        variant: kind(variant=variant).space().parameters.keys()
         for variant in ("default", "attention", "memory_bound", "wide")
     }
     for one in ("attention", "memory_bound"):

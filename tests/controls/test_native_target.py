@@ -22,6 +22,7 @@ from kernelwright.process import Limits
 from kernelwright.search import Search
 from kernelwright.search import SearchConfiguration
 from kernelwright.search import SerialWorker
+from kernelwright.search import Skip
 
 UNSAFE = "-funsafe-math-optimizations"
 
@@ -97,6 +98,14 @@ def test_a_flag_that_breaks_the_result_is_caught_and_never_wins(tmp_path: Path) 
     assert "exceeds" in wrong[0].failure.reason
     assert all(UNSAFE not in bytes.fromhex(one.params).decode() for one in result.ranked if one.params)
     assert Counts.of(result.evaluations).failures == {"wrong": 1}
+
+
+def test_what_the_binary_tells_can_be_asked_for_before_a_run(target: NativeTarget) -> None:
+    objective = ControlsObjective(target, constraints=["xmm > scalar"])
+    assert objective.features(objective.build({}))["instructions"] > 500
+    with pytest.raises(Skip, match="xmm > scalar does not hold") as pruned:
+        objective.features(objective.build(gcc("-O0")))
+    assert pruned.value.failure_kind == "pruned"
 
 
 def test_options_that_change_results_are_not_offered_unasked(target: NativeTarget) -> None:

@@ -14,6 +14,9 @@ from kernelwright.build._disassembly import disassemble
 from kernelwright.build._disassembly import features_used
 from kernelwright.build._disassembly import with_implied
 from kernelwright.build._load import load
+from kernelwright.build._mix import instruction_mix
+from kernelwright.build._mix import Loop
+from kernelwright.build._mix import Mix
 from kernelwright.build._request import BuildRequest
 from kernelwright.build._request import requests_of
 
@@ -24,12 +27,15 @@ __all__ = [
     "BuildRequest",
     "Contents",
     "KernelSection",
+    "Loop",
+    "Mix",
     "build",
     "build_many",
     "code_key",
     "disassemble",
     "features_used",
     "find",
+    "instruction_mix",
     "load",
     "read_build_file",
     "requests_of",

@@ -7,6 +7,7 @@ import typer
 from kernelwright.cli import _search_minimize
 from kernelwright.cli import _search_read
 from kernelwright.cli import _search_run
+from kernelwright.cli import _search_validate
 
 
 def register(app: typer.Typer) -> None:
@@ -19,6 +20,7 @@ def register(app: typer.Typer) -> None:
     group.command("diagnose")(_search_read.diagnose)
     group.command("importance")(_search_read.importance)
     group.command("minimize")(_search_minimize.minimize)
+    group.command("validate")(_search_validate.validate)
     group.command("export")(_search_read.export)
     group.command("plot")(_search_read.plot)
     app.add_typer(group, name="search")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Annotated
-from typing import Any
 from typing import TYPE_CHECKING
 
 import typer
@@ -14,8 +13,6 @@ from typer import Option
 
 if TYPE_CHECKING:
     from kernelwright.search import Ablation
-    from kernelwright.search import Failure
-    from kernelwright.search import Worker
 
 _EXIT_NO = 1
 
@@ -56,6 +53,7 @@ def minimize(
     from kernelwright.files import as_plain
     from kernelwright.search import IsoMultiProcessWorker
     from kernelwright.search import SearchResult
+    from kernelwright.search import Through
 
     located = locate(run, store)
     result = SearchResult.from_journal(located.store, located.run)
@@ -74,7 +72,7 @@ def minimize(
 
     with made:
         found = result.minimize(
-            _Through(made),
+            Through(made),
             job.search_space,
             evaluation=None if number is None else _numbered(result, number),
             objective=objective - 1,
@@ -89,23 +87,3 @@ def minimize(
         view.show_minimized(console, found)
     if not found.won:
         raise typer.Exit(_EXIT_NO)
-
-
-class _Through:
-    """An objective that is evaluated by a worker, with its limits and isolation."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._count = 0
-
-    def __call__(self, config: Any) -> tuple[float, ...] | Failure:
-        """The scores of one configuration, or its failure."""
-        from kernelwright.search import Failure
-        from kernelwright.search import Task
-
-        self._count += 1
-        self._worker.submit(Task(self._count, config, baseline=config == {}))
-        while True:
-            for done in self._worker.results(None):
-                if done.number == self._count:
-                    return done.scores if done.scores is not None else done.failure or Failure("raised")

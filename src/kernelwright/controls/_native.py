@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kernelwright import dispatch
@@ -10,6 +11,7 @@ from kernelwright import machine
 from kernelwright.build import build
 from kernelwright.build import BuildRequest
 from kernelwright.controls._codec import compiler_arguments
+from kernelwright.controls._cpu_resources import cpu_resources
 from kernelwright.controls._described import provider_description
 from kernelwright.controls._described import provider_from
 from kernelwright.controls._described import register_target
@@ -19,6 +21,7 @@ from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import Config
 from kernelwright.controls._target import split_config
 from kernelwright.errors import BuildError
+from kernelwright.errors import MissingExtraError
 from kernelwright.errors import NoCompilerError
 from kernelwright.errors import UnknownNameError
 from kernelwright.errors import UsageError
@@ -116,6 +119,7 @@ class NativeTarget:
         self.verdict: Verdict | None = None
         self.contest: Contest | None = None
         self._judge: NativeJudge | None = None
+        self._known: dict[str, dict[str, float | int | str]] = {}
 
     @property
     def name(self) -> str:
@@ -152,8 +156,20 @@ class NativeTarget:
             made = build(self.request(config), limits=self.build_limits)
         except BuildError as error:
             raise BuildFailure.of(error) from error
-        size = made.library.stat().st_size
-        return Artifact(made.library, made.code_key, made.log, {"library_bytes": size}, made.seconds)
+        return Artifact(
+            made.library, made.code_key, made.log, self._resources(made.library, made.code_key), made.seconds
+        )
+
+    def _resources(self, library: Path, code_key: str) -> dict[str, float | int | str]:
+        """What the binary tells with no run, looked up once for the same code."""
+        if code_key not in self._known:
+            known: dict[str, float | int | str] = {"library_bytes": library.stat().st_size}
+            try:
+                known |= cpu_resources(library)
+            except MissingExtraError as error:
+                known["resources_missing"] = str(error)
+            self._known[code_key] = known
+        return self._known[code_key]
 
     def _compiler(self) -> machine.Compiler:
         path = self.provider.compiler

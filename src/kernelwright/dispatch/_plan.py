@@ -249,7 +249,8 @@ def _winner(
         return None
     reason = record.outdated(_fact(operator, implementation, implementation.provenance))
     try:
-        implementation.tunables.validate({**implementation.tunables.default, **record.configuration})
+        chosen = {name: value for name, value in record.configuration.items() if name != winners.CONTROLS}
+        implementation.tunables.validate({**implementation.tunables.default, **chosen})
     except KernelwrightError as error:
         reason = reason or str(error)
     if reason is not None:

@@ -1,5 +1,7 @@
 """Where are we? The processor as the operating system enables it, caches, memory, compilers, ceilings."""
 
+from kernelwright.machine._benchmark_mode import BenchmarkMode
+from kernelwright.machine._benchmark_mode import gpu_benchmark_mode
 from kernelwright.machine._ceilings import Ceiling
 from kernelwright.machine._ceilings import Ceilings
 from kernelwright.machine._ceilings import ceilings_path
@@ -23,6 +25,8 @@ from kernelwright.machine._gpus import Gpu
 from kernelwright.machine._machine import current
 from kernelwright.machine._machine import fingerprint
 from kernelwright.machine._machine import Machine
+from kernelwright.machine._nvidia_smi import BenchmarkModeError
+from kernelwright.machine._nvidia_smi import Refusal
 from kernelwright.machine._tiers import available_tiers
 from kernelwright.machine._tiers import supported_tiers
 from kernelwright.machine._tiers import Tier
@@ -35,6 +39,8 @@ __all__ = [
     "HOW_TO_INSTALL",
     "HOW_TO_INSTALL_CUDA",
     "TIERS",
+    "BenchmarkMode",
+    "BenchmarkModeError",
     "Cache",
     "Ceiling",
     "Ceilings",
@@ -45,6 +51,7 @@ __all__ = [
     "Gpu",
     "Machine",
     "NumaNode",
+    "Refusal",
     "Tier",
     "available_tiers",
     "ceilings_path",
@@ -56,6 +63,7 @@ __all__ = [
     "find_cuda_tool",
     "find_cuda_tools",
     "fingerprint",
+    "gpu_benchmark_mode",
     "load_ceilings",
     "store_ceilings",
     "supported_tiers",

@@ -40,6 +40,7 @@ from kernelwright.search._pool import MultiProcessWorker
 from kernelwright.search._pymoo import PymooSearch
 from kernelwright.search._random import RandomSearch
 from kernelwright.search._ray import RayWorker
+from kernelwright.search._remedies import remedy
 from kernelwright.search._replay import load_recorded
 from kernelwright.search._replay import Recorded
 from kernelwright.search._replay import recorded_spaces
@@ -55,6 +56,7 @@ from kernelwright.search._store import read_runs
 from kernelwright.search._store import Run
 from kernelwright.search._store import RunInfo
 from kernelwright.search._store import Store
+from kernelwright.search._through import Through
 from kernelwright.search._tracker import DisabledTracker
 from kernelwright.search._tracker import Guarded
 from kernelwright.search._tracker import make_tracker
@@ -112,6 +114,7 @@ __all__ = [
     "Store",
     "Task",
     "TaskResult",
+    "Through",
     "Tracker",
     "Worker",
     "check_optimizer",
@@ -126,4 +129,5 @@ __all__ = [
     "read_run",
     "read_runs",
     "recorded_spaces",
+    "remedy",
 ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kernelwright.search import _columns
 from kernelwright.search import _noise
 from kernelwright.search._remedies import REMEDIES
+from kernelwright.search._remedies import remedy
 
 if TYPE_CHECKING:
     from kernelwright.search._evaluation import Evaluation
@@ -21,6 +22,8 @@ Severity = Literal["error", "warning", "note"]
 
 #: From this share of failures on, they are more than a note.
 _MANY_FAILURES = 0.25
+#: A score that stands for a failure is this many times the largest other.
+_FAR = 100.0
 #: Candidates needed before equal scores mean something.
 _FEW = 3
 #: A trend of the baseline below this is not worth a word.
@@ -47,9 +50,9 @@ class Finding:
 def diagnose(result: SearchResult) -> list[Finding]:
     """What is wrong with the search, the worst first; empty where nothing was found.
 
-    Names: `empty`, `no_score`, `failures` (one a cause), `failing_value`, `all_equal`, `few_values`,
-    `no_improvement`, `stalled`, `still_improving`, `drift`, `too_noisy`, `noise_not_known`, `workers_differ`,
-    `no_conflict`. Statistical ones hold at the 1% level.
+    Names: `empty`, `no_score`, `failures` (one a cause), `failed_baseline`, `failing_value`, `all_equal`,
+    `stand_in`, `few_values`, `no_improvement`, `stalled`, `still_improving`, `drift`, `too_noisy`,
+    `noise_not_known`, `workers_differ`, `no_conflict`. Statistical ones hold at the 1% level.
     """
     if not result.evaluations:
         return [
@@ -66,7 +69,7 @@ def diagnose(result: SearchResult) -> list[Finding]:
     elif (equal := _all_equal(result)) is not None:
         found.append(equal)
     else:
-        for look in (_few_values, _improvement, _progress, _drift, _noisy, _workers, _conflict):
+        for look in (_stand_in, _few_values, _improvement, _progress, _drift, _noisy, _workers, _conflict):
             found += look(result)
     order = {"error": 0, "warning": 1, "note": 2}
     return sorted(found, key=lambda one: order[one.severity])
@@ -88,7 +91,10 @@ def _failures(result: SearchResult) -> Iterator[Finding]:
     share = sum(one.failure is not None and one.failure.kind != "skipped" for one in result.failed) / total
     severity: Severity = "warning" if share >= _MANY_FAILURES else "note"
     for kind, count in result.failures.items():
-        example = next(one for one in result.failed if one.failure and one.failure.kind == kind)
+        alike = [one for one in result.failed if one.failure and one.failure.kind == kind]
+        # The example is one whose cause is known, if any is.
+        known = REMEDIES.get(kind, REMEDIES[""])
+        example = next((one for one in alike if _remedy(one) != known), alike[0])
         reason = example.failure.reason if example.failure else ""
         said = (
             f"; #{example.number}: {_first_line(reason)}" if reason else f"; the first is #{example.number}"
@@ -97,10 +103,54 @@ def _failures(result: SearchResult) -> Iterator[Finding]:
             "failures",
             severity,
             f"{count} of {total} evaluations ({count / total:.0%}) failed: {kind}{said}",
-            REMEDIES.get(kind, REMEDIES[""]),
+            _remedy(example),
         )
+    yield from _failed_baseline(result)
     if result.failed and result.candidates:
         yield from _failing_values(result)
+
+
+def _remedy(one: Evaluation) -> str:
+    """What to do about an evaluation that failed: its reason, and what was said meanwhile, tell."""
+    if one.failure is None:
+        return REMEDIES[""]
+    return remedy(one.failure.kind, f"{one.failure.reason}\n{one.stderr}", one.params)
+
+
+def _failed_baseline(result: SearchResult) -> Iterator[Finding]:
+    """The objective gets {} and fails, where it has scores for other configurations."""
+    failed = [one for one in result.failed if one.params == {} and (one.baseline or one.configuration)]
+    if failed and failed[0].failure is not None and result.candidates:
+        first = failed[0].failure
+        yield Finding(
+            "failed_baseline",
+            "warning",
+            f"#{failed[0].number}, {{}}, failed: {first.kind}; {_first_line(first.reason)}",
+            _remedy(failed[0]),
+        )
+
+
+def _stand_in(result: SearchResult) -> Iterator[Finding]:
+    """A round score far from all others, as objectives return that have an INVALID_SCORE of their own."""
+    scores = [float(result.values(one)[0]) for one in result.ranked]
+    if result.num_objectives > 1 or result.normalised or len(scores) < _FEW:
+        return
+    for value in {max(scores), min(scores)}:
+        others = [abs(score) for score in scores if score != value] or [abs(value)]
+        count = len(scores) - len(others)
+        far = value >= _FAR * max(others) if value > 0 else min(others) > 0
+        if not (value.is_integer() and far and (count > 1 or value < 0 or value >= _FAR**2 * max(others))):
+            continue
+        wins = value == result.values(result.ranked[0])[0]
+        yield Finding(
+            "stand_in",
+            "error" if wins else "warning",
+            f"{count} of {len(scores)} scored candidates have the score {value:g}, and all others are "
+            f"{'at most' if value > 0 else 'at least'} {max(others) if value > 0 else min(others):.6g}"
+            + (": the search takes it for the best" if wins else ""),
+            "if that stands for a failure, return `INVALID_SCORE` as kernelwright.search has it: a number of "
+            "one's own is a score, by which the search learns",
+        )
 
 
 def _failing_values(result: SearchResult) -> Iterator[Finding]:

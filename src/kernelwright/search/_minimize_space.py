@@ -33,7 +33,7 @@ def minimize_in_space(
     compiled = search_space if isinstance(search_space, SearchSpace) else SearchSpace(search_space)
     space = compiled.space
     names = list(space.parameters)
-    start = _reference(compiled) if reference is None else compiled.flat(reference)
+    start = reference_of(compiled) if reference is None else compiled.flat(reference)
 
     def score(configuration: Configuration) -> float | Failure:
         try:
@@ -68,7 +68,7 @@ def minimize_in_space(
     return replace(found, params=compiled.config(found.configuration))
 
 
-def _reference(compiled: SearchSpace) -> Configuration:
+def reference_of(compiled: SearchSpace) -> Configuration:
     """Everything left out where the space allows that, else its default."""
     nothing: Configuration = dict.fromkeys(compiled.space.parameters)
     try:

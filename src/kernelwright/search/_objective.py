@@ -13,6 +13,7 @@ import importlib.machinery
 import inspect
 import io
 import json
+import math
 import os
 import pickle
 import sys
@@ -25,6 +26,7 @@ from typing import Any
 from kernelwright.errors import KernelwrightError
 from kernelwright.errors import MissingExtraError
 from kernelwright.search import _task
+from kernelwright.search._evaluation import INVALID_SCORE
 
 
 class ObjectiveError(KernelwrightError, TypeError):
@@ -57,6 +59,7 @@ def check(objective: Any) -> None:
             "a search is started while a worker imports the script to find the objective in it; put what "
             'starts the search under `if __name__ == "__main__":`'
         )
+    _check_invalid_score(objective)
     if _task.is_staged(objective):
         for stage, method in (("build", "build"), ("features", "features"), ("measure", "measure")):
             _check_call(getattr(objective, method, None), f"the method {stage} of the objective")
@@ -65,6 +68,18 @@ def check(objective: Any) -> None:
     else:
         raise ObjectiveError(
             f"the objective is {_task.repr_of(objective)}, which cannot be called and has no method `measure`"
+        )
+
+
+def _check_invalid_score(objective: Any) -> None:
+    """Refuse a module that has an INVALID_SCORE of its own, which would be a score like any other."""
+    called = inspect.unwrap(getattr(objective, "measure", objective))
+    there = getattr(inspect.unwrap(getattr(called, "__func__", called)), "__globals__", {})
+    own = there.get("INVALID_SCORE", INVALID_SCORE)
+    if isinstance(own, int | float) and math.isfinite(own):
+        raise ObjectiveError(
+            f"the objective's module, {there.get('__name__')!r}, has an INVALID_SCORE of its own, {own!r}, "
+            "which would be a score like any other; write `from kernelwright.search import INVALID_SCORE`"
         )
 
 

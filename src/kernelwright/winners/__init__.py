@@ -1,5 +1,6 @@
 """What was proven here: plain records; no code runs from them."""
 
+from kernelwright.winners._record import CONTROLS
 from kernelwright.winners._record import Record
 from kernelwright.winners._store import all_records
 from kernelwright.winners._store import export
@@ -15,6 +16,7 @@ from kernelwright.winners._store import store
 from kernelwright.winners._store import this_machine
 
 __all__ = [
+    "CONTROLS",
     "Record",
     "Shelf",
     "all_records",

@@ -40,6 +40,7 @@ from kernelwright.kernels.cpu._operators import PLANNERS
 from kernelwright.kernels.cpu._operators import SCALARS
 from kernelwright.kernels.cpu._operators import TENSORS
 from kernelwright.space import Space
+from kernelwright.winners import CONTROLS
 
 #: From this size on, glibc maps new pages for every allocation, whatever was freed before
 #: (DEFAULT_MMAP_THRESHOLD_MAX).
@@ -85,13 +86,17 @@ class NativeKernel:
     def request(self, configuration: Mapping[str, Any], tier: str | None = None) -> BuildRequest:
         """What to build for a configuration; parameters it leaves out keep their defaults.
 
+        Its `controls`, if it has some, are words for the compiler, one a line, behind all other flags.
+
         Raises UnknownNameError or SpaceError for a configuration outside the space.
         """
-        values = self.tunables.validate({**self.default, **configuration})
+        controls = str(configuration.get(CONTROLS) or "")
+        chosen = {name: value for name, value in configuration.items() if name != CONTROLS}
+        values = self.tunables.validate({**self.default, **chosen})
         macros = {f"KW_{name.upper()}": str(value) for name, value in values.items() if name[:4] != "cxx_"}
         flags = tuple(str(value) for name, value in values.items() if name[:4] == "cxx_" and value)
         section = self.build_file.tiers(self.operator)[tier or self.tier()]
-        return BuildRequest(section, self.folder, macros, flags)
+        return BuildRequest(section, self.folder, macros, (*flags, *controls.splitlines()))
 
     def artifact(self, configuration: Mapping[str, Any], tier: str | None = None) -> Artifact:
         """The built artifact of a configuration; built now, and said, where it is not in the cache.
@@ -137,13 +142,20 @@ class NativeKernel:
         return None
 
     def provenance(self) -> dict[str, str]:
-        """What a winner depends on besides the machine: the sources, the tier and the compiler."""
+        """What a winner depends on besides the machine: sources, tier, compiler and architecture."""
         request = self.request({})
         try:
             compiler = str(request.chosen_compiler)
         except NoCompilerError:
             compiler = "none"
-        return {"source": request.source_key, "compiler": compiler, "tier": self.tier()}
+        architecture = machine.current().cpu.architecture
+        tier = self.tier()
+        return {
+            "source": request.source_key,
+            "compiler": compiler,
+            "tier": tier,
+            "architecture": architecture,
+        }
 
     def layout(self, call: Call) -> Layout:
         """How the kernel takes the call. Raises UnsupportedCallError."""
