@@ -86,8 +86,10 @@ def test_llvm_mca_estimates_the_main_loop(tmp_path: Path) -> None:
     wide = cpu_resources(_built(tmp_path, STREAM, "-mavx2", "-mfma"))
     narrow = cpu_resources(_built(tmp_path, STREAM, "-fno-tree-vectorize"))
     assert wide["mca_processor"] == narrow["mca_processor"] == "skylake"
-    # Eight elements an iteration, in less time than eight iterations of one each.
-    assert float(wide["mca_cycles"]) < 8 * float(narrow["mca_cycles"])
+    # Of each element, three numbers are loaded and one is stored.
+    assert (wide["loop_bytes"], narrow["loop_bytes"]) == (8 * 16, 16)
+    assert float(wide["mca_bytes_per_cycle"]) > 2 * float(narrow["mca_bytes_per_cycle"])
+    assert wide["mca_bytes_per_cycle"] == 8 * 16 / float(wide["mca_cycles"])
     assert cpu_resources(_built(tmp_path, STREAM, "-mavx512f"))["mca_processor"] == "icelake-server"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kernelwright import space
+from kernelwright.controls import canary_of_objective
 from kernelwright.controls import compiler_arguments
 from kernelwright.controls import ControlsError
 from kernelwright.controls import GccSearchSpace
@@ -161,6 +162,22 @@ def test_a_baseline_that_is_not_handled(mixed: bool, gcc: GccSearchSpace, tmp_pa
     assert "{}, failed: raised" in found.text
     assert "begin the objective with `if config == BASELINE_CONFIG:`" in found.remedy
     assert "in place of a text or a list too" in found.remedy
+
+
+def test_the_canary_of_an_objective_meets_them_before_a_search(gcc: GccSearchSpace, tmp_path: Path) -> None:
+    def no_baseline(mixed: Any) -> float:
+        user_space, config = mixed
+        return float(user_space["tile"] + len(config))
+
+    def of_a_text(config: Any) -> float:
+        return 1.0 if config == BASELINE_CONFIG else float(len(bytes.fromhex(config)))
+
+    report = canary_of_objective(no_baseline, _mixed(gcc), gcc)
+    assert not report.passed
+    assert "begin the objective with `if config == BASELINE_CONFIG:`" in report.stages[-1].said
+    report = canary_of_objective(of_a_text, _mixed(gcc), gcc)
+    assert not report.passed
+    assert "`part_0, config = mixed`" in report.stages[-1].said
 
 
 def _baseline(objective: Objective, template: Any, folder: Path) -> Any:

@@ -26,12 +26,13 @@ _BITS = (0, 128, 256, 512)
 class Loop:
     """An innermost loop: from the target of its backward jump to that jump.
 
-    `text` is its instructions as the GNU assembler writes them, `bits` the widest register in it, `spills`
-    and `reloads` those of the function's that lie in it.
+    `text` is its instructions as the GNU assembler writes them, `bits` the widest register in it, `bytes` what
+    it loads and stores apart from the stack, `spills` and `reloads` those of the function's that lie in it.
     """
 
     instructions: int
     bits: int
+    bytes: int
     spills: int
     reloads: int
     text: tuple[str, ...]
@@ -170,6 +171,7 @@ class _Function:
         return Loop(
             instructions=len(body),
             bits=_BITS[max(map(self._width, body))],
+            bytes=sum(map(self._bytes, body)),
             spills=sum(index in self.spills for index in inside),
             reloads=sum(index in self.reloads for index in inside),
             text=tuple(formatter.format(instruction) for instruction in body),
@@ -178,6 +180,11 @@ class _Function:
     def _width(self, instruction: Any) -> int:
         operands = [instruction.op_register(index) for index in range(instruction.op_count)]
         return max((self._width_of.get(register, 0) for register in operands), default=0)
+
+    def _bytes(self, instruction: Any) -> int:
+        if not any(self._access(instruction)) or instruction.memory_base in self._frame:
+            return 0
+        return int(self._iced.MemorySizeExt.size(instruction.memory_size))
 
     def _access(self, instruction: Any) -> tuple[bool, bool]:
         """Whether it loads, whether it stores; addresses that are only computed or prefetched do neither."""

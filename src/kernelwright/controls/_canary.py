@@ -16,6 +16,7 @@ from kernelwright.controls._provider import Level
 from kernelwright.controls._target import Artifact
 from kernelwright.controls._target import Target
 from kernelwright.errors import KernelwrightError
+from kernelwright.search import remedy
 from kernelwright.search import Search
 from kernelwright.search import StageFailure
 
@@ -290,7 +291,7 @@ def _objective_stages(
         return parts
 
     def score(given: Any) -> float:
-        return statistics.median(_legal(objective(given)) for _ in range(_REPEATS))
+        return statistics.median(_legal(_called(objective, given)) for _ in range(_REPEATS))
 
     def baseline() -> str:
         scores["baseline"] = score({})
@@ -318,7 +319,7 @@ def _objective_stages(
     def sample() -> str:
         for _ in range(_SAMPLES):
             (drawn,) = search.sample(1)
-            value = objective(drawn)
+            value = _called(objective, drawn)
             if value != math.inf:  # INVALID_SCORE: of this configuration, perhaps rightly
                 return f"a random configuration scored {_legal(value):.6g}"
         raise _Lost(f"none of {_SAMPLES} random configurations has a score")
@@ -330,6 +331,18 @@ def _objective_stages(
         ("highest", highest),
         ("sample", sample),
     ]
+
+
+def _called(objective: Callable[[Any], Any], config: Any) -> Any:
+    """What an objective returns. Raises _Lost, with what to do about it, for what it raises."""
+    try:
+        return objective(config)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise _Lost(
+            f"the objective raised {reason[:300]}, for {repr(config)[:80]}: "
+            f"{remedy('raised', reason, config)}"
+        ) from error
 
 
 def _legal(value: Any) -> float:

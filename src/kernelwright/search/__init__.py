@@ -40,6 +40,7 @@ from kernelwright.search._pool import MultiProcessWorker
 from kernelwright.search._pymoo import PymooSearch
 from kernelwright.search._random import RandomSearch
 from kernelwright.search._ray import RayWorker
+from kernelwright.search._remedies import remedy
 from kernelwright.search._replay import load_recorded
 from kernelwright.search._replay import Recorded
 from kernelwright.search._replay import recorded_spaces
@@ -128,4 +129,5 @@ __all__ = [
     "read_run",
     "read_runs",
     "recorded_spaces",
+    "remedy",
 ]
