@@ -48,7 +48,7 @@ def test_every_command_is_described_with_exactly_its_options() -> None:
 
 def test_every_command_of_a_group_is_described() -> None:
     commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    for group in ("winners", "search"):
+    for group in ("winners", "search", "controls"):
         described = set(re.findall(rf"`{group} (\w+)", _sections()[group]))
         assert described == set(commands[group].commands)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from kernelwright import dispatch
 from kernelwright import machine
@@ -30,7 +33,9 @@ from kernelwright.kernels.cpu import NativeKernel
 from kernelwright.ops import parse_dtype
 from kernelwright.ops import Workload
 from kernelwright.process import Limits
+from kernelwright.referee import Comparison
 from kernelwright.referee import Contest
+from kernelwright.referee import Mode
 from kernelwright.referee import NativeEntrant
 from kernelwright.referee import NativeJudge
 from kernelwright.referee import Patience
@@ -44,8 +49,8 @@ _PATIENCE = Patience(silent_s=3.0, total_s=60.0)
 _BUILD = Limits(wall_s=60.0, memory_bytes=8 << 30)
 #: A race that is lost in noise says nothing of the kernel: it is run again, longer, so often in all.
 _ATTEMPTS = 3
-#: A contest whose interval is wider than this says nothing that a search could follow.
-_WIDEST = 1.3
+#: How wide the interval of a contest may be for a search to follow it: raced again, and at last.
+_WIDEST, _WIDEST_AT_LAST = 1.2, 2.0
 #: Elements above which the check is left to the edge shapes and to what the race looks at.
 _QUICK_ELEMENTS = 1 << 22
 #: Parameters that are flags of the compiler: with controls, those are the provider's business.
@@ -60,8 +65,8 @@ class NativeTarget:
     that no artifact stands in for another. The parameters are the kernel's own, without its compiler flags.
 
     `measure` has the referee check the kernel, then race it against the baseline, block against block; the
-    seconds that it returns are those of the baseline as first measured, divided by the contest's ratio, so
-    that they do not drift with the machine. Call `calibrate` before several processes measure: they then
+    seconds that it returns are those of the baseline as first timed, divided by the contest's ratio, so that
+    they do not drift with the machine. Call `calibrate` before several processes measure: they then
     share that first measurement.
 
     Args:
@@ -88,7 +93,7 @@ class NativeTarget:
         dtype: str = "bf16",
         tier: str | None = None,
         parameters: bool = True,
-        budget_s: float = 0.3,
+        budget_s: float = 0.5,
         build_limits: Limits = _BUILD,
         kernel: NativeKernel | None = None,
     ) -> None:
@@ -181,22 +186,36 @@ class NativeTarget:
     # -- measuring -----------------------------------------------------------------------------------------
 
     def calibrate(self) -> float:
-        """Seconds of one call of the baseline, measured unless it was."""
+        """Seconds of one call of the baseline, judged right and timed unless it was.
+
+        Raises StageFailure where it is not right, RefereeError where it cannot be timed.
+        """
         if self.baseline_s is None:
-            self.measure(self.build({}))
-        assert self.baseline_s is not None
+            baseline = self.build({})
+            self._check(baseline)
+            judge = self._referee()
+            data = judge.race_data(self.spec, self.kernel.describe, self.workload)
+            inputs = {
+                name: value for name, value in data.groups[0].arguments.items() if isinstance(value, Tensor)
+            }
+            timing = judge.time(
+                self._entrant("baseline", baseline),
+                data.call,
+                mode=Mode.COLD,
+                budget_s=self.budget_s,
+                inputs=inputs,
+            )
+            self.baseline_s = timing.median_ns * 1e-9
         return self.baseline_s
 
     def measure(self, artifact: Artifact) -> float:
         """Seconds of one call; see the class. Raises StageFailure with the referee's status as its kind."""
-        baseline = self.build({})
+        baseline_s = self.calibrate()
         self._check(artifact)
-        contest = self._race(baseline, artifact)
-        if self.baseline_s is None:
-            self.baseline_s = contest.baseline_time.median_ns * 1e-9
+        baseline = self.build({})
         if artifact.code_key == baseline.code_key:
-            return self.baseline_s
-        return self.baseline_s / contest.ratio
+            return baseline_s
+        return baseline_s / self._race(baseline, artifact).ratio
 
     def _check(self, artifact: Artifact) -> None:
         cost = self.spec.cost(self.workload)
@@ -221,10 +240,11 @@ class NativeTarget:
                 describe=self.kernel.describe,
                 budget_s=self.budget_s * 2**attempt,
                 seed=attempt,
-                screen=True,
+                # A screening stops early with who is far behind, perhaps before an interval says so.
+                screen=attempt < _ATTEMPTS - 1,
             )
             self.contest = contest = result.contests.get("candidate")
-            if contest is not None and contest.interval[1] <= _WIDEST * contest.interval[0]:
+            if contest is not None and _says_enough(contest, last=attempt == _ATTEMPTS - 1):
                 return contest
             verdict = result.verdicts.get("candidate", verdict)
             if verdict.status is not Status.NOISY:
@@ -269,6 +289,17 @@ def _own(space: Space) -> Space:
     """The kernel's parameters without those that are flags of the compiler."""
     kept = {name: one for name, one in space.parameters.items() if not name.startswith(_FLAGS)}
     return Space(kept, [one for one in space.constraints if one.scope is None or set(one.scope) <= set(kept)])
+
+
+def _says_enough(contest: Contest, *, last: bool) -> bool:
+    """Whether a search can follow it. Who is clearly slower need not be known better."""
+    low, high = contest.interval
+    if low <= 0.0 or math.isinf(high):
+        return False
+    if contest.comparison is Comparison.SLOWER:
+        return True
+    decided = last and contest.comparison is Comparison.FASTER
+    return decided or high <= (_WIDEST_AT_LAST if last else _WIDEST) * low
 
 
 @register_target("native")
