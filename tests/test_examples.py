@@ -135,7 +135,6 @@ def test_search_with_mlflow(environment: dict[str, str], tmp_path: Path) -> None
     assert (tmp_path / "mlflow.db").is_file()
 
 
-<<<<<<< HEAD
 def test_bring_options_to_ptxas(environment: dict[str, str]) -> None:
     said = _run("controls_ptxas.py", environment)
     assert "registers, 0 bytes spilled, occupancy 100%" in said
@@ -146,7 +145,8 @@ def test_bring_options_to_ptxas(environment: dict[str, str]) -> None:
 def test_search_nvcc_with_the_parameters_of_a_kernel(environment: dict[str, str]) -> None:
     said = _run("controls_nvcc.py", environment)
     assert "canary, build: -Xptxas=--opt-level=0 makes other code" in said or "of the baseline's time" in said
-=======
+
+
 @pytest.mark.serial
 @pytest.mark.parametrize(("name", "compiler"), [("controls_gcc.py", "g++"), ("controls_clang.py", "clang++")])
 def test_controls_of_a_cpu_compiler(
@@ -158,7 +158,6 @@ def test_controls_of_a_cpu_compiler(
     assert ": the options arrive; " in said
     assert "best: " in said
     assert "baseline: instructions " in said
->>>>>>> h-core
 
 
 def test_every_example_is_run_here() -> None:
