@@ -65,7 +65,7 @@ class _GpuTarget(ABC):
             raise UsageError(f"there is no file {self.source}; name the source of a kernel")
         self.entry = entry
         self.provider: Any = provider
-        self.architecture: str = architecture or getattr(provider, "architecture", _ARCHITECTURE)
+        self.architecture = str(architecture or getattr(provider, "architecture", _ARCHITECTURE))
         self.parameters = parameters
         self.run = run
         self.folder = folder or settings.cache_dir() / "controls" / self.source.stem
