@@ -78,7 +78,7 @@ if __name__ == "__main__":
     for stage in canary(target, measure=False).check().stages:
         print(f"canary, {stage.name}: {stage.said}")
     objective = ControlsObjective(target, constraints=["spills == 0"])
-    for config in Search(objective, objective.search_space).sample(8):
+    for config in Search(objective, objective.search_space).sample(4):
         artifact = objective.build(config)
         needs = artifact.resources
         print(

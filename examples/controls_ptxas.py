@@ -97,7 +97,7 @@ if __name__ == "__main__":
     for stage in canary(target, measure=False).check().stages:
         print(f"canary, {stage.name}: {stage.said}")
     objective = ControlsObjective(target, constraints=["spills == 0"])
-    for config in Search(objective, target.provider).sample(40):
+    for config in Search(objective, target.provider).sample(20):
         objective(config)  # builds and prunes; measuring fails, for want of a GPU
     print(
         f"{objective.counts.evaluations} configurations gave {objective.counts.distinct} distinct binaries, "

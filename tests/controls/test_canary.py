@@ -89,6 +89,25 @@ class TestOfATarget:
         assert report.failed.name == "sample"
         assert "build_failed: no such option" in report.failed.said
 
+    def test_noise_is_given_other_chances_and_then_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        target = PlantedTarget(tmp_path)
+        measure, left = target.measure, [2]
+
+        def noisy(artifact):
+            if left[0]:
+                left[0] -= 1
+                raise _canary.StageFailure("the machine is too noisy", kind="noisy")
+            return measure(artifact)
+
+        monkeypatch.setattr(target, "measure", noisy)
+        assert canary(target).passed
+        left[0] = 3
+        report = canary(target)
+        assert report.failed is not None
+        assert "nothing is known of the controls yet" in report.failed.said
+
     def test_a_report_is_plain_json(self, tmp_path: Path) -> None:
         found = canary(PlantedTarget(tmp_path)).to_json()
         assert found["passed"] is True

@@ -5,21 +5,30 @@ from __future__ import annotations
 import ctypes
 import math
 import random
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
+from kernelwright.controls import _cuda_driver
+from kernelwright.controls import _cuda_launch
 from kernelwright.controls import CudaTarget
 from kernelwright.controls import KernelRun
 from kernelwright.controls import NvccSearchSpace
 from kernelwright.controls._cuda_driver import _packed
 from kernelwright.controls._cuda_driver import _three
+from kernelwright.controls._cuda_driver import GpuFailure
 from kernelwright.controls._cuda_driver import LoadedKernel
 from kernelwright.controls._cuda_launch import Bench
 from kernelwright.controls._cuda_launch import paired
 from kernelwright.controls._cuda_launch import runs_on
 from kernelwright.errors import UsageError
+from kernelwright.machine import find_cuda_tool
+from kernelwright.search import _task
 from kernelwright.search import StageFailure
 
 KERNEL = Path(__file__).parents[2] / "examples" / "kernels" / "rms_norm.cu"
@@ -138,6 +147,199 @@ def test_without_a_gpu_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (failure.value.failure_kind, failure.value.lasts) == ("unsupported", False)
 
 
+# -- on a GPU that is none ---------------------------------------------------------------------------------
+
+
+class FakeGpu:
+    """Stands in for torch.cuda and the driver: kernels are Python functions, and time is what they say."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.kernels: dict[str, tuple[float, Callable[..., None]]] = {}
+        self.hangs = False
+        self.order: list[str] = []
+
+    # torch
+    cuda = property(lambda self: self)
+    uint8 = torch.uint8
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_device_capability(self) -> tuple[int, int]:
+        return 9, 0
+
+    def get_device_properties(self, device: int) -> Any:
+        return SimpleNamespace(L2_cache_size=64)
+
+    def current_device(self) -> int:
+        return 0
+
+    def synchronize(self) -> None:
+        pass
+
+    def current_stream(self) -> Any:
+        return SimpleNamespace(cuda_stream=0)
+
+    def empty(self, size: int, **options: Any) -> torch.Tensor:
+        return torch.empty(8)
+
+    def empty_like(self, one: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(one)
+
+    def Event(self, enable_timing: bool = False) -> Any:  # noqa: N802 - torch's name
+        event = SimpleNamespace(at=0.0)
+        event.record = lambda: setattr(event, "at", self.now)
+        event.query = lambda: not self.hangs
+        event.elapsed_time = lambda end: (end.at - event.at) * 1e3
+        return event
+
+    # the driver
+    def load(self, path: Path, kernel: str, *, dynamic_shared: int = 0) -> Any:
+        seconds, does = self.kernels[path.name]
+
+        def launch(grid: Any, block: Any, packed: Any, stream: int) -> None:
+            self.order.append(path.name)
+            does(*packed)
+            self.now += seconds
+
+        return SimpleNamespace(name=kernel, pack=list, launch=launch, close=lambda: None)
+
+    # the clock
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def _double(x: torch.Tensor, y: torch.Tensor) -> None:
+    y.copy_(2 * x)
+
+
+def _doubling() -> KernelRun:
+    def make(seed: int) -> list[torch.Tensor]:
+        return [torch.arange(4.0) + seed, torch.zeros(4)]
+
+    return KernelRun(make, lambda x, y: 2 * x, [1], [1], [32])
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
+    made = FakeGpu()
+    monkeypatch.setattr(_cuda_launch.importlib, "import_module", lambda name: made)
+    monkeypatch.setattr(_cuda_launch, "LoadedKernel", made.load)
+    monkeypatch.setattr(_cuda_launch, "time", made)
+    return made
+
+
+BASE, OWN = Path("base"), Path("own")
+
+
+def test_both_run_in_turns_whose_order_changes(gpu: FakeGpu) -> None:
+    gpu.kernels = {"base": (3e-3, _double), "own": (2e-3, _double)}
+    found = Bench(_doubling(), "sm_90").race((BASE, "k", {}), (OWN, "k", {}), rounds=5)
+    assert [found.ratio, found.low, found.high] == pytest.approx([1.5, 1.5, 1.5])
+    assert (found.baseline_seconds, found.seconds) == (pytest.approx(3e-3), pytest.approx(2e-3))
+    assert gpu.order[6:] == ["base", "own", "own", "base", "base", "own", "own", "base", "base", "own"]
+
+
+def test_more_rounds_are_run_where_the_interval_is_wide(gpu: FakeGpu) -> None:
+    rng = random.Random(0)
+
+    def noisy(x: torch.Tensor, y: torch.Tensor) -> None:
+        gpu.now += rng.uniform(0, 1e-3)
+
+    gpu.kernels = {"base": (1e-3, noisy), "own": (1e-3, noisy)}
+    found = Bench(_doubling(), "sm_90").race((BASE, "k", {}), (OWN, "k", {}), rounds=21)
+    assert found.rounds > 100
+    assert found.low < 1 < found.high
+
+
+def test_a_right_kernel_passes(gpu: FakeGpu) -> None:
+    gpu.kernels = {"own": (1e-3, _double)}
+    Bench(_doubling(), "sm_90").check(OWN, "k", {})
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        (lambda x, y: y.copy_(3 * x), "argument 1 is off by"),
+        (lambda x, y: y[:3].copy_(2 * x[:3]), "argument 1 is not finite"),  # leaves an element out
+        (lambda x, y: (y.copy_(2 * x), x.add_(1)), "changes its argument 0"),
+    ],
+)
+def test_a_kernel_that_is_wrong_is_refused(gpu: FakeGpu, does: Callable[..., None], said: str) -> None:
+    gpu.kernels = {"own": (1e-3, does), "right": (1e-3, _double)}
+    bench = Bench(_doubling(), "sm_90")
+    with pytest.raises(StageFailure, match=said) as failure:
+        bench.check(OWN, "k", {})
+    assert (failure.value.failure_kind, failure.value.lasts) == ("wrong", True)
+    bench.check(Path("right"), "k", {})  # what it changed was put right
+
+
+def test_a_kernel_that_does_not_end_is_hung(gpu: FakeGpu) -> None:
+    gpu.kernels = {"own": (1e-3, _double)}
+    gpu.hangs = True
+    with pytest.raises(GpuFailure, match=r"k has not ended after 0\.01 s") as failure:
+        Bench(_doubling(), "sm_90", patience_s=0.01).check(OWN, "k", {})
+    assert failure.value.failure_kind == "hung"
+    assert failure.value.retire is not None
+
+
+def test_a_kernel_that_crashes_takes_its_process_along(gpu: FakeGpu) -> None:
+    def crash(x: torch.Tensor, y: torch.Tensor) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore")
+
+    gpu.kernels = {"own": (1e-3, crash)}
+    with pytest.raises(
+        GpuFailure, match=r"k: CUDA error: an illegal memory access was encountered$"
+    ) as failure:
+        Bench(_doubling(), "sm_90").check(OWN, "k", {})
+    assert failure.value.failure_kind == "crashed"
+    (kind, _), retire = _task.explain(failure.value, "measure")
+    assert (kind, retire) == ("crashed", failure.value.retire)
+
+
+def test_arguments_reach_the_driver_as_it_takes_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What the driver would read behind the pointers that it is given."""
+    seen: list[Any] = []
+
+    def launch(function: Any, *words: Any) -> int:
+        sizes, (shared, stream, pointers, _) = words[:6], words[6:]
+        kinds = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int32, ctypes.c_float)
+        values = [kind.from_address(place).value for kind, place in zip(kinds, pointers, strict=True)]
+        seen.append(([one.value for one in sizes], shared.value, stream.value, values))
+        return 0
+
+    def said(code: int, text: Any) -> int:
+        text._obj.value = b"out of memory"
+        return 0
+
+    fake = SimpleNamespace(
+        cuModuleLoadData=lambda module, data: 0,
+        cuModuleGetFunction=lambda function, module, name: 0 if name == b"rms_norm" else 500,
+        cuFuncSetAttribute=lambda function, attribute, value: 2,
+        cuLaunchKernel=launch,
+        cuGetErrorString=said,
+    )
+    monkeypatch.setattr(_cuda_driver, "driver", lambda: fake)
+    out = tmp_path / "x.cubin"
+    subprocess.run([find_cuda_tool("nvcc").path, "-cubin", "-arch=sm_90", KERNEL, "-o", out], check=True)
+    loaded = LoadedKernel(out, "rms_norm")
+    tensor = torch.zeros(3)
+    loaded.launch([7], (32, 2), loaded.pack([tensor, tensor, tensor, 128, 0.5]), 5)
+    address = tensor.data_ptr()
+    assert seen == [([7, 1, 1, 32, 2, 1], 0, 5, [address, address, address, 128, 0.5])]
+    with pytest.raises(UsageError, match=r"rms_norm takes 5 arguments \(of \[8, 8, 8, 4, 4\] bytes\), and 1"):
+        loaded.pack([1])
+    with pytest.raises(
+        GpuFailure, match="cannot have 65536 bytes of shared memory: out of memory"
+    ) as failure:
+        LoadedKernel(out, "rms_norm", dynamic_shared=64 << 10)
+    assert (failure.value.failure_kind, failure.value.retire) == ("out_of_memory", None)
+
+
 # -- with one ----------------------------------------------------------------------------------------------
 
 
@@ -178,11 +380,3 @@ def test_a_launch_that_is_refused_leaves_the_device_usable(target: CudaTarget) -
     assert (failure.value.failure_kind, failure.value.retire) == ("crashed", None)  # type: ignore[attr-defined]
     target.run, target._bench = right, None
     assert target.measure(target.build({})) > 0
-
-
-@needs_gpu
-def test_as_many_arguments_as_the_kernel_takes(target: CudaTarget) -> None:
-    loaded = LoadedKernel(target.build({}).path, "rms_norm")
-    with pytest.raises(UsageError, match=r"rms_norm takes 5 arguments \(of \[8, 8, 8, 4, 4\] bytes\), and 1"):
-        loaded.pack([1])
-    loaded.close()

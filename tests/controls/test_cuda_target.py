@@ -21,6 +21,7 @@ from kernelwright.controls import PtxasSearchSpace
 from kernelwright.controls import PtxTarget
 from kernelwright.controls import resources_of
 from kernelwright.controls import target_from
+from kernelwright.controls import VendorFiles
 from kernelwright.errors import UsageError
 from kernelwright.machine import find_cuda_tool
 from kernelwright.process import Limits
@@ -219,6 +220,17 @@ def test_what_makes_no_sense_is_said(kernel_ptx: Ptx, ptxas: PtxasSearchSpace, n
         target.build([{}, ptxas.level("lowest")])
     with pytest.raises(UsageError, match="options of gcc cannot reach ptxas"):
         target.build(encode_controls(Controls("gcc", ("-O3",))))
+
+
+def test_a_vendors_file_can_be_a_candidate(kernel_ptx: Ptx, tmp_path: Path) -> None:
+    """One that is no such file is refused by ptxas itself, which alone reads it."""
+    (tmp_path / "O3.acf").write_bytes(bytes(range(256)))
+    files = VendorFiles(tmp_path / "O3.acf")
+    target = PtxTarget(kernel_ptx("rms_norm"), "rms_norm", files, folder=tmp_path / "made")
+    assert target.build(files.render({"file": None})).code_key == target.build({}).code_key
+    with pytest.raises(BuildFailure, match="Invalid compiler controls file") as failure:
+        target.build(files.render({"file": files.names[0]}))
+    assert failure.value.status == "build_failed"
 
 
 # -- elsewhere ---------------------------------------------------------------------------------------------

@@ -7,10 +7,12 @@ compares neighbours in time, so that clocks that rise or fall move both.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
 import time
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +31,12 @@ from kernelwright.space import Configuration
 Sizes: TypeAlias = Sequence[int] | Callable[[Configuration], Sequence[int]]
 
 _ROUNDS = 21
-_MOST_ROUNDS = 201
+_FEWEST_ROUNDS, _MOST_ROUNDS = 5, 201
+#: Seconds that the launches of one race may take, and an interval that is narrow enough to end it.
+_BUDGET_S = 2.0
+_NARROW = 1.02
+#: What outputs of whole numbers are full of before a kernel writes them.
+_POISON = 113
 _WARMUPS = 3
 _PATIENCE_S = 10.0
 _FLUSH_FACTOR = 2
@@ -111,14 +118,17 @@ class Bench:
         """Run the kernel on inputs of each seed. Raises StageFailure of kind `wrong`, `crashed` or `hung`."""
         grid, block, shared = self._run.sizes(parameters)
         loaded = LoadedKernel(path, kernel, dynamic_shared=shared)
-        for seed in self._run.seeds:
-            arguments, expected = self._prepared(seed)
-            mine = [self._copied(index, one) for index, one in enumerate(arguments)]
-            packed = loaded.pack(mine)
-            loaded.launch(grid, block, packed, self._stream())
-            self._wait(kernel)
-            self._judge(kernel, seed, arguments, mine, expected)
-        loaded.close()
+        try:
+            for seed in self._run.seeds:
+                arguments, expected = self._prepared(seed)
+                mine = [self._copied(index, one) for index, one in enumerate(arguments)]
+                packed = loaded.pack(mine)
+                with _crashes_are_said(kernel):
+                    loaded.launch(grid, block, packed, self._stream())
+                    self._wait(kernel)
+                self._judge(kernel, seed, arguments, mine, expected)
+        finally:
+            loaded.close()
 
     def race(
         self,
@@ -130,21 +140,29 @@ class Bench:
         """Time both, in turns; more rounds where the interval is wide. Raises StageFailure."""
         lanes = [self._lane(*one) for one in (baseline, candidate)]
         try:
-            for _ in range(_WARMUPS):
-                for launch in lanes:
-                    launch()
-            self._wait(candidate[1])
-            times: list[tuple[float, float]] = []
-            while True:
-                times += self._rounds(lanes, rounds, len(times))
-                found = paired(times)
-                if found.high / found.low < 1.02 or len(times) + rounds > _MOST_ROUNDS:
-                    return found
+            with _crashes_are_said(candidate[1]):
+                begun = time.monotonic()
+                for _ in range(_WARMUPS):
+                    for launch in lanes:
+                        launch()
+                self._wait(candidate[1])
+                each_s = (time.monotonic() - begun) / (2 * _WARMUPS)
+                rounds = max(_FEWEST_ROUNDS, min(rounds, int(_BUDGET_S / (2 * each_s + 1e-9))))
+                times: list[tuple[float, float]] = []
+                while True:
+                    times += self._rounds(lanes, rounds, len(times), each_s)
+                    found = paired(times)
+                    if found.high / found.low < _NARROW or len(times) * each_s * 2 > _BUDGET_S:
+                        return found
+                    if len(times) + rounds > _MOST_ROUNDS:
+                        return found
         finally:
             for launch in lanes:
                 launch.kernel.close()
 
-    def _rounds(self, lanes: Sequence[_Lane], rounds: int, before: int) -> list[tuple[float, float]]:
+    def _rounds(
+        self, lanes: Sequence[_Lane], rounds: int, before: int, each_s: float
+    ) -> list[tuple[float, float]]:
         event = self._torch.cuda.Event
         marks: list[dict[int, tuple[Any, Any]]] = []
         for number in range(before, before + rounds):
@@ -157,7 +175,7 @@ class Bench:
                 end.record()
                 taken[which] = begin, end
             marks.append(taken)
-        self._wait(lanes[1].kernel.name)
+        self._wait(lanes[1].kernel.name, more_s=8 * rounds * each_s)
         return [
             (one[0][0].elapsed_time(one[0][1]) * 1e-3, one[1][0].elapsed_time(one[1][1]) * 1e-3)
             for one in marks
@@ -191,7 +209,7 @@ class Bench:
         if index not in self._run.outputs:
             return one
         fresh = self._torch.empty_like(one)
-        return fresh.fill_(math.nan) if one.is_floating_point() else fresh.fill_(-1)
+        return fresh.fill_(math.nan if one.is_floating_point() else _POISON)
 
     def _judge(
         self, kernel: str, seed: int, before: Sequence[Any], after: Sequence[Any], expected: Sequence[Any]
@@ -216,21 +234,26 @@ class Bench:
     def _stream(self) -> int:
         return int(self._torch.cuda.current_stream().cuda_stream)
 
-    def _wait(self, kernel: str) -> None:
-        """Wait for all that was started. Raises StageFailure where it crashes, or does not end."""
+    def _wait(self, kernel: str, *, more_s: float = 0.0) -> None:
+        """Wait for all that was started. Raises GpuFailure where it does not end."""
         done = self._torch.cuda.Event()
-        deadline = time.monotonic() + self._patience_s
-        try:
-            done.record()
-            while not done.query():
-                if time.monotonic() > deadline:
-                    raise GpuFailure(
-                        f"{kernel} has not ended after {self._patience_s:g} s", kind="hung", lost=True
-                    )
-                time.sleep(0.0005)
-        except RuntimeError as error:
-            # What torch says of a launch that failed is sticky: the context is gone.
-            raise GpuFailure(f"{kernel}: {str(error).splitlines()[0]}", kind="crashed", lost=True) from error
+        deadline = time.monotonic() + self._patience_s + more_s
+        done.record()
+        while not done.query():
+            if time.monotonic() > deadline:
+                raise GpuFailure(
+                    f"{kernel} has not ended after {self._patience_s + more_s:.3g} s", kind="hung", lost=True
+                )
+            time.sleep(0.0005)
+
+
+@contextlib.contextmanager
+def _crashes_are_said(kernel: str) -> Iterator[None]:
+    """What torch raises when a kernel that was launched crashed, as a failure; the context is gone then."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise GpuFailure(f"{kernel}: {str(error).splitlines()[0]}", kind="crashed", lost=True) from error
 
 
 class _Lane:

@@ -24,7 +24,6 @@ from kernelwright.controls._cuda_launch import KernelRun
 from kernelwright.controls._cuda_launch import PairedTime
 from kernelwright.controls._cuda_spaces import NvccSearchSpace
 from kernelwright.controls._cuda_spaces import PtxasSearchSpace
-from kernelwright.controls._described import provider_description
 from kernelwright.controls._described import register_target
 from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.controls._resources import resources_of
@@ -33,12 +32,15 @@ from kernelwright.controls._target import BuildFailure
 from kernelwright.controls._target import Config
 from kernelwright.controls._target import split_config
 from kernelwright.controls._target import Target
+from kernelwright.controls._vendor_files import VendorFiles
 from kernelwright.errors import UsageError
 from kernelwright.machine import CudaTool
 from kernelwright.process import Limits
 from kernelwright.search import StageFailure
 from kernelwright.space import Configuration
 from kernelwright.space import Space
+
+_ARCHITECTURE = "sm_90"
 
 
 class _GpuTarget(ABC):
@@ -50,8 +52,9 @@ class _GpuTarget(ABC):
         self,
         source: Path | str,
         entry: str,
-        provider: CompilerSearchSpace,
+        provider: CompilerSearchSpace | VendorFiles,
         *,
+        architecture: str | None,
         run: KernelRun | None,
         parameters: Space | None,
         folder: Path | None,
@@ -61,8 +64,8 @@ class _GpuTarget(ABC):
         if not self.source.is_file():
             raise UsageError(f"there is no file {self.source}; name the source of a kernel")
         self.entry = entry
-        self.provider = provider
-        self.architecture: str = provider.architecture  # type: ignore[attr-defined]
+        self.provider: Any = provider
+        self.architecture = str(architecture or getattr(provider, "architecture", _ARCHITECTURE))
         self.parameters = parameters
         self.run = run
         self.folder = folder or settings.cache_dir() / "controls" / self.source.stem
@@ -87,7 +90,7 @@ class _GpuTarget(ABC):
             "architecture": self.architecture,
             "parameters": self.parameters is not None,
             "run": self.run is not None,
-            "provider": provider_description(self.provider),
+            "provider": {"compiler": str(self._tool().path), **self.provider.pin()},
         }
 
     # -- building ------------------------------------------------------------------------------------------
@@ -121,7 +124,7 @@ class _GpuTarget(ABC):
         """The cubin under these parameters of the kernel and these controls, in a folder of its own."""
 
     def _tool(self) -> CudaTool:
-        return machine.find_cuda_tool(self.provider.tool, self.provider.compiler)
+        return machine.find_cuda_tool(self.provider.tool, getattr(self.provider, "compiler", None))
 
     def _sizes(self, parameters: Configuration) -> tuple[object, int | None, int]:
         if self.run is None:
@@ -189,7 +192,8 @@ class PtxTarget(_GpuTarget):
     Args:
         source: a file of PTX.
         entry: the name of the kernel.
-        provider: a PtxasSearchSpace; the default one for `sm_90` when None.
+        provider: a PtxasSearchSpace, or VendorFiles for ptxas; the default space when None.
+        architecture: what is compiled for; the provider's, or `sm_90`, when None.
         run: how it is launched and what is right; without it nothing can be measured.
         folder: where cubins are kept; else in the cache.
         build_limits: of one compilation.
@@ -203,8 +207,9 @@ class PtxTarget(_GpuTarget):
         self,
         source: Path | str,
         entry: str,
-        provider: CompilerSearchSpace | None = None,
+        provider: CompilerSearchSpace | VendorFiles | None = None,
         *,
+        architecture: str | None = None,
         run: KernelRun | None = None,
         folder: Path | None = None,
         build_limits: Limits = LIMITS,
@@ -213,7 +218,14 @@ class PtxTarget(_GpuTarget):
         if provider.tool != "ptxas":
             raise UsageError(f"PTX is compiled by ptxas, not by {provider.tool}")
         super().__init__(
-            source, entry, provider, run=run, parameters=None, folder=folder, build_limits=build_limits
+            source,
+            entry,
+            provider,
+            architecture=architecture,
+            run=run,
+            parameters=None,
+            folder=folder,
+            build_limits=build_limits,
         )
 
     def _compiled(self, parameters: Configuration, controls: str | Mapping[str, Any]) -> Compiled:
@@ -241,8 +253,9 @@ class CudaTarget(_GpuTarget):
         self,
         source: Path | str,
         entry: str,
-        provider: CompilerSearchSpace | None = None,
+        provider: CompilerSearchSpace | VendorFiles | None = None,
         *,
+        architecture: str | None = None,
         parameters: Space | None = None,
         flags: tuple[str, ...] = (),
         run: KernelRun | None = None,
@@ -253,7 +266,14 @@ class CudaTarget(_GpuTarget):
         if provider.tool != "nvcc":
             raise UsageError(f"CUDA sources are compiled by nvcc, not by {provider.tool}")
         super().__init__(
-            source, entry, provider, run=run, parameters=parameters, folder=folder, build_limits=build_limits
+            source,
+            entry,
+            provider,
+            architecture=architecture,
+            run=run,
+            parameters=parameters,
+            folder=folder,
+            build_limits=build_limits,
         )
         self.flags = flags
 
@@ -287,6 +307,11 @@ def _noted(path: Path) -> Configuration:
 @register_target("ptx")
 @register_target("cuda")
 def _from_description(description: Mapping[str, Any]) -> Target:
+    if "variant" not in description["provider"]:
+        raise UsageError(
+            f"the control files of {description['entry']} are not kept in a journal; name the file that "
+            "defines the target"
+        )
     if description.get("run") or description.get("parameters"):
         raise UsageError(
             f"the launch or the parameters of {description['entry']} are Python, which no journal keeps; "

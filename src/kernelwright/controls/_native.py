@@ -240,7 +240,8 @@ class NativeTarget:
                 describe=self.kernel.describe,
                 budget_s=self.budget_s * 2**attempt,
                 seed=attempt,
-                screen=True,
+                # A screening stops early with who is far behind, perhaps before an interval says so.
+                screen=attempt < _ATTEMPTS - 1,
             )
             self.contest = contest = result.contests.get("candidate")
             if contest is not None and _says_enough(contest, last=attempt == _ATTEMPTS - 1):
