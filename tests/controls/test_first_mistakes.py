@@ -37,7 +37,7 @@ def _searched(objective: Objective, template: Any, folder: Path, *, normalize: b
     search = Search(
         objective,
         template,
-        SearchConfiguration(generations=1, pool_size=8, seed=0, normalize=normalize),
+        SearchConfiguration(generations=1, pool_size=16, seed=0, normalize=normalize),
         worker_type=SerialWorker,
         disable_progress_bar=True,
         store=folder / "journal.sqlite",
@@ -132,7 +132,9 @@ def test_a_score_that_stands_for_failures_is_found(
     own: float, severity: str, gcc: GccSearchSpace, tmp_path: Path
 ) -> None:
     def objective(mixed: Any) -> float:
-        return own if mixed == {} or mixed[0]["tile"] == 8 else mixed[0]["tile"] * 1e-3
+        if mixed == {} or mixed[0]["tile"] == 8:
+            return own
+        return mixed[0]["tile"] * 1e-3 + len(mixed[1]) * 1e-6
 
     found = _findings(objective, _mixed(gcc), tmp_path)["stand_in"]
     assert found.severity == severity
@@ -143,6 +145,21 @@ def test_a_score_that_stands_for_failures_is_found(
 def test_the_real_invalid_score_is_no_score(gcc: GccSearchSpace, tmp_path: Path) -> None:
     def objective(mixed: Any) -> float:
         return INVALID_SCORE if mixed == {} or mixed[0]["tile"] == 8 else mixed[0]["tile"] * 1e-3
+
+    assert "stand_in" not in _findings(objective, _mixed(gcc), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        {8: -5.0, 16: -1.6, 32: -3.2},  # below zero
+        {8: 0.0, 16: 0.5, 32: 40.0},  # near the optimum
+        {8: 0.0, 16: 0.0, 32: 1.0},  # right or wrong
+    ],
+)
+def test_scores_around_zero_are_scores(scores: dict[int, float], gcc: GccSearchSpace, tmp_path: Path) -> None:
+    def objective(mixed: Any) -> float:
+        return scores[8 if mixed == {} else mixed[0]["tile"]]
 
     assert "stand_in" not in _findings(objective, _mixed(gcc), tmp_path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 import subprocess
 from pathlib import Path
@@ -23,6 +24,14 @@ SOURCE = """
 int dot(const int *a, const int *b, int n) {
   int sum = 0;
   for (int i = 0; i < n; i++) sum += a[i] * b[i];
+  return sum;
+}
+"""
+
+SUM = """
+extern "C" float sum(const float *in, int n) {
+  float sum = 0;
+  for (int i = 0; i < n; i++) sum += in[i] / 3 + in[i] * in[i];
   return sum;
 }
 """
@@ -78,6 +87,28 @@ def test_gcc_takes_every_option_that_is_offered(gcc: GccSearchSpace, tmp_path: P
     for _ in range(4):
         configuration = {name: one.inner.sample(rng) for name, one in space.parameters.items()}  # type: ignore[attr-defined]
         assert "dot" in _assembly(tmp_path, options=gcc.render(configuration))
+
+
+def test_no_option_offered_changes_results(tmp_path: Path) -> None:
+    """Of the widest space, each with a value of its own, a few times: a sum of floats keeps its last bit."""
+    wide = GccSearchSpace(variant="wide")
+    (tmp_path / "sum.cpp").write_text(SUM)
+
+    def computed(name: str, *arguments: str) -> float:
+        command = ["g++", "-O3", *arguments, "-shared", "-fPIC", "sum.cpp", "-o", name]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        function = ctypes.CDLL(str(tmp_path / name)).sum
+        function.restype = ctypes.c_float
+        values = random.Random(0)
+        return float(function((ctypes.c_float * 1000)(*(values.random() for _ in range(1000))), 1000))
+
+    expected = computed("plain.so")
+    assert computed("unsafe.so", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math") != expected
+    rng = random.Random(1)
+    for number in range(3):
+        configuration = {name: one.inner.sample(rng) for name, one in wide.space().parameters.items()}  # type: ignore[attr-defined]
+        save_compiler_config(tmp_path / "candidate.acf", wide.render(configuration))
+        assert computed(f"{number}.so", "@candidate.acf") == expected
 
 
 def test_options_reach_the_compiler_by_a_file(tmp_path: Path) -> None:

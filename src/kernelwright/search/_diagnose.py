@@ -136,10 +136,15 @@ def _stand_in(result: SearchResult) -> Iterator[Finding]:
     if result.num_objectives > 1 or result.normalised or len(scores) < _FEW:
         return
     for value in {max(scores), min(scores)}:
-        others = [abs(score) for score in scores if score != value] or [abs(value)]
-        count = len(scores) - len(others)
-        far = value >= _FAR * max(others) if value > 0 else min(others) > 0
-        if not (value.is_integer() and far and (count > 1 or value < 0 or value >= _FAR**2 * max(others))):
+        others = [score for score in scores if score != value]
+        if not others or not value.is_integer():
+            continue
+        count, largest = len(scores) - len(others), max(map(abs, others))
+        # Far above all, or no positive number while all others are, with a gap between: where others come
+        # close to zero, zero may be a score. So may a single large one.
+        above = value >= _FAR * largest > 0 and (count > 1 or value >= _FAR**2 * largest)
+        below = count > 1 < len(set(others)) and min(others) > statistics.median(others) / 10 > 0
+        if not (above if value > 0 else below):
             continue
         wins = value == result.values(result.ranked[0])[0]
         yield Finding(
