@@ -1,4 +1,4 @@
-"""Bring options to clang++ by its adapter, LLVM's too: prove that they arrive, search them, see what changed."""
+"""Bring options to clang++ by its adapter: prove that they arrive, search them, see what changed."""
 
 import shutil
 import subprocess

@@ -26,8 +26,8 @@ _BITS = (0, 128, 256, 512)
 class Loop:
     """An innermost loop: from the target of its backward jump to that jump.
 
-    `text` is its instructions as the GNU assembler writes them, `bits` the widest register in it, `bytes` what
-    it loads and stores apart from the stack, `spills` and `reloads` those of the function's that lie in it.
+    `text` is its instructions as the GNU assembler writes them, `bits` the widest register in it, `bytes`
+    what it loads and stores apart from the stack, `spills` and `reloads` those of the function's that lie in it.
     """
 
     instructions: int
