@@ -27,7 +27,8 @@ class Loop:
     """An innermost loop: from the target of its backward jump to that jump.
 
     `text` is its instructions as the GNU assembler writes them, `bits` the widest register in it, `bytes`
-    what it loads and stores apart from the stack, `spills` and `reloads` those of the function's that lie in it.
+    what it loads and stores apart from the stack, `spills` and `reloads` those of the function's that lie in
+    it.
     """
 
     instructions: int
