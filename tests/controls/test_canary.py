@@ -153,10 +153,13 @@ class TestOfAnObjective:
         assert report.failed.name == "highest"
         assert "1.200 of the baseline's time" in report.failed.said
 
-    def test_an_objective_that_raises_is_not_hidden(self, tmp_path: Path) -> None:
+    def test_an_objective_without_a_baseline_branch_is_told_what_to_write(self, tmp_path: Path) -> None:
         space = provider()
-        with pytest.raises(TypeError, match="fromhex"):
-            canary_of_objective(PlantedObjective(tmp_path, "has no baseline branch"), space, space)
+        report = canary_of_objective(PlantedObjective(tmp_path, "has no baseline branch"), space, space)
+        assert report.failed is not None
+        assert report.failed.name == "baseline"
+        assert "fromhex" in report.failed.said
+        assert "BASELINE_CONFIG" in report.failed.said
 
 
 def _canary_choice():

@@ -49,8 +49,10 @@ _PATIENCE = Patience(silent_s=3.0, total_s=60.0)
 _BUILD = Limits(wall_s=60.0, memory_bytes=8 << 30)
 #: A race that is lost in noise says nothing of the kernel: it is run again, longer, so often in all.
 _ATTEMPTS = 3
+#: Ratios below this are those of kernels that a screening does not measure to the end.
+_FAR_BEHIND = 0.7
 #: How wide the interval of a contest may be for a search to follow it: raced again, and at last.
-_WIDEST, _WIDEST_AT_LAST = 1.2, 2.0
+_WIDEST, _WIDEST_AT_LAST = 1.5, 3.0
 #: Elements above which the check is left to the edge shapes and to what the race looks at.
 _QUICK_ELEMENTS = 1 << 22
 #: Parameters that are flags of the compiler: with controls, those are the provider's business.
@@ -230,6 +232,7 @@ class NativeTarget:
         self._refuse(verdict)
 
     def _race(self, baseline: Artifact, artifact: Artifact) -> Contest:
+        self.contest = None
         verdict = Verdict(Status.NOISY, "the machine is too busy: the interval of the ratio stays wide")
         for attempt in range(_ATTEMPTS):
             result = self._referee().race(
@@ -241,7 +244,7 @@ class NativeTarget:
                 budget_s=self.budget_s * 2**attempt,
                 seed=attempt,
                 # A screening stops early with who is far behind, perhaps before an interval says so.
-                screen=attempt < _ATTEMPTS - 1,
+                screen=self.contest is None or self.contest.ratio > _FAR_BEHIND,
             )
             self.contest = contest = result.contests.get("candidate")
             if contest is not None and _says_enough(contest, last=attempt == _ATTEMPTS - 1):
