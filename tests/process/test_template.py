@@ -416,6 +416,7 @@ while True: pass
         time.sleep(0.2)
         assert child.cpu_ns() - first < 20e6
         assert child.delayed_ns() - delayed < 20e6
+        assert child.answer_delayed_ns() <= child.delayed_ns()
         child.send({})
         child.receive(60.0)
         assert child.runnable() == 1  # known at once, where processor time stands still between ticks

@@ -11,6 +11,7 @@ import pytest
 
 from kernelwright.referee import NativeEntrant
 from kernelwright.referee import Status
+from kernelwright.referee._clocks import borne_out
 from kernelwright.referee._clocks import clock_verdicts
 from kernelwright.referee._clocks import disagree
 from kernelwright.referee._clocks import judge_clocks
@@ -165,3 +166,20 @@ def test_clocks_that_agree_in_the_race_are_not_looked_into() -> None:
     )
     assert clock_verdicts(course) == {}
     assert course.turns == []
+
+
+def test_what_we_were_kept_waiting_explains_a_difference_and_makes_none() -> None:
+    assert borne_out(0.013, 0.010, late_s=0.003) == pytest.approx(0.010)
+    assert borne_out(0.013, 0.010, late_s=0.001) == pytest.approx(0.012)
+    assert borne_out(0.013, 0.010, late_s=0.0) == 0.013
+    # We waited while the child worked: nothing is left to explain, and it did not tell of more than passed.
+    assert borne_out(0.0101, 0.010, late_s=0.005) == pytest.approx(0.010)
+    assert borne_out(0.009, 0.010, late_s=0.005) == 0.009
+
+
+def test_a_lie_is_not_excused_by_what_threads_do_after_it() -> None:
+    """Half of the time is kept back; three milliseconds after the answer we hear of it."""
+    lied = [(borne_out(0.0102 + 0.003, 0.0051, 0.003), 0.0051)] * SOLO_BATCHES
+    verdict = judge_clocks([TRUE] * SOLO_BATCHES, lied)
+    assert verdict is not None
+    assert verdict.status is Status.CHEATED

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+
+from kernelwright.referee._waiting import kept_waiting_s
 from kernelwright.referee._waiting import Waiting
 
 
@@ -35,3 +40,28 @@ def test_time_in_which_we_were_stopped_is_nobody_s() -> None:
     assert waiting.look(0.5) == 1.5
     clock.now += 0.5
     assert waiting.look(0.5) == 2.0
+
+
+def test_what_others_kept_us_waiting_is_known() -> None:
+    """On one processor with somebody who never rests, we wait for half of the time."""
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(own)})
+    rival = os.fork()
+    if rival == 0:
+        while True:
+            pass
+    try:
+        began, waited = time.perf_counter(), kept_waiting_s()
+        while time.perf_counter() - began < 0.5:
+            pass
+        assert 0.1 < kept_waiting_s() - waited < time.perf_counter() - began
+    finally:
+        os.kill(rival, signal.SIGKILL)
+        os.waitpid(rival, 0)
+        os.sched_setaffinity(0, own)
+
+
+def test_who_sleeps_is_kept_waiting_by_nobody() -> None:
+    waited = kept_waiting_s()
+    time.sleep(0.2)
+    assert kept_waiting_s() - waited < 0.1

@@ -141,6 +141,10 @@ class Child:
         """How long its live tasks, all together, have wanted a processor that others had, in nanoseconds."""
         return self._work.delayed_ns()
 
+    def answer_delayed_ns(self) -> int:
+        """How long the thread that answers has wanted a processor that others had, in nanoseconds."""
+        return self._work.answer_delayed_ns()
+
     def processes(self) -> int:
         """How many processes the child consists of, itself included, seen from outside."""
         return self._work.processes()

@@ -169,6 +169,11 @@ class Supervised:
         """How long its live tasks have wanted a processor and not had one."""
         return _tree.delayed_ns(self._tree())
 
+    def answer_delayed_ns(self) -> int:
+        """The same of its first process' main thread alone, which is the one that answers."""
+        first = next((pid for pid in self._tree() if pid != self._said.init), None)
+        return 0 if first is None else _tree.task_delayed_ns(first, first)
+
     def processes(self) -> int:
         """How many processes the work has, ended ones that nobody has waited for included."""
         return len([pid for pid in self._tree() if pid != self._said.init])

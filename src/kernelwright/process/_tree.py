@@ -96,13 +96,17 @@ def delayed_ns(pids: list[int]) -> int:
             tasks = os.listdir(f"/proc/{pid}/task")
         except OSError:
             continue
-        for task in tasks:
-            try:
-                with open(f"/proc/{pid}/task/{task}/schedstat") as stream:
-                    total += int(stream.read().split()[1])
-            except (OSError, IndexError):
-                continue
+        total += sum(task_delayed_ns(pid, task) for task in tasks)
     return total
+
+
+def task_delayed_ns(pid: int, task: int | str) -> int:
+    """The same of one task; zero when it is gone."""
+    try:
+        with open(f"/proc/{pid}/task/{task}/schedstat") as stream:
+            return int(stream.read().split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 def _stat(pid: int, task: str = "") -> list[str]:

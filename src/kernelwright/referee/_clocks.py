@@ -45,6 +45,15 @@ _BORNE_OUT = 4
 Seen = tuple[float, float]
 
 
+def borne_out(wall_s: float, busy_s: float, late_s: float) -> float:
+    """Our clock, without what we were kept waiting, `late_s`, as far as that explains what we saw more.
+
+    Threads that go on spinning after an answer keep us from hearing it. It explains a difference and never
+    makes one: we may have waited while the child worked, too.
+    """
+    return wall_s - min(max(late_s, 0.0), max(wall_s - busy_s, 0.0))
+
+
 def overhead(rounds: Sequence[Seen]) -> float:
     """Seconds that messages add to a batch, the median of what was seen."""
     return max(float(np.median([wall - busy for wall, busy in rounds])), 0.0) if rounds else 0.0

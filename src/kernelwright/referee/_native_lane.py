@@ -20,12 +20,14 @@ from kernelwright.referee._child import KernelFailure
 from kernelwright.referee._child import MeasuringChild
 from kernelwright.referee._child import Patience
 from kernelwright.referee._child import RefereeError
+from kernelwright.referee._clocks import borne_out
 from kernelwright.referee._entrant import BufferLike
 from kernelwright.referee._entrant import NativeEntrant
 from kernelwright.referee._native_mirror import Mirror
 from kernelwright.referee._native_tasks import Stillness
 from kernelwright.referee._statistics import Floats
 from kernelwright.referee._verdict import Status
+from kernelwright.referee._waiting import kept_waiting_s
 
 _MOST_WINDOWS = 2048
 _MOST_SETS = 1 << 16
@@ -35,7 +37,10 @@ MOST_LOOKS = 12
 
 @dataclass(frozen=True)
 class Batch:
-    """One clocked batch: seconds on our clock, nanoseconds of its windows on the child's, calls a window."""
+    """One clocked batch: seconds on our clock, nanoseconds of its windows on the child's, calls a window.
+
+    What we were kept waiting is left out of `wall_s`; see `_clocks.borne_out`.
+    """
 
     wall_s: float
     windows_ns: Floats
@@ -130,9 +135,11 @@ class Lane:
         self.stillness.check()
         self._ask({"op": "lead", "padding": padding, "processor": processor})
         message = {"op": "batch", "samples": self._samples_at, "keep_last": int(keep_last)}
+        waited = self._kept_waiting_s()
         started = time.perf_counter()
         self._ask(message)
         wall = time.perf_counter() - started
+        late = self._kept_waiting_s() - waited
         board = self.child.board
         at = board.address + self._samples_at
         windows = np.array((ctypes.c_double * self.windows).from_address(at), dtype=np.float64)
@@ -142,11 +149,17 @@ class Lane:
         if found != self._control:
             words = f"left the floating-point controls changed ({self._control:#x} to {found:#x})"
             raise KernelFailure(Status.WRONG, f"{words} by a timed call", {})
+        wall = borne_out(wall, float(windows.sum()) * 1e-9, late)
         batch = Batch(wall, windows, self.calls)
         self.batches.append(batch)
         self._ask({"op": "rest"})
         self.stillness.settle()
         return batch
+
+    def _kept_waiting_s(self) -> float:
+        """What we, and the thread that answers us, have waited for processors on which others went on."""
+        child = self.child.process
+        return kept_waiting_s() + (child.answer_delayed_ns() * 1e-9 if child is not None else 0.0)
 
     def look(self, wanted: Sequence[tuple[int, int]]) -> list[list[Seen | None]]:
         """What the child shows of sets or kept calls; each (number, kind), kinds as in layout.

@@ -1,12 +1,26 @@
-"""How long somebody has been waited for, by a clock that stands still while we do."""
+"""How long somebody has been waited for, by a clock that stands still while we do; how long we waited."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 #: A wait may end this much late on a busy machine; beyond that we were stopped, as all others may have been.
 _LATE_S = 1.0
+_SCHEDSTAT = Path("/proc/thread-self/schedstat")
+
+
+def kept_waiting_s() -> float:
+    """Seconds that this thread has wanted a processor and not had one; 0 where the kernel does not say.
+
+    Whoever is woken while all processors are busy waits for the end of somebody's slice, milliseconds: an
+    answer that we wait for seems to come as much later.
+    """
+    try:
+        return int(_SCHEDSTAT.read_text().split()[1]) * 1e-9
+    except (OSError, IndexError):
+        return 0.0
 
 
 class Waiting:

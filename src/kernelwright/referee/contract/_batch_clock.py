@@ -23,8 +23,10 @@ import numpy as np
 
 from kernelwright.referee._clock import Round
 from kernelwright.referee._clock import Seen
+from kernelwright.referee._clocks import borne_out
 from kernelwright.referee._placement import draw_processor
 from kernelwright.referee._verdict import Mode
+from kernelwright.referee._waiting import kept_waiting_s
 from kernelwright.referee.contract._block_plan import BlockPlan
 from kernelwright.referee.contract._conduct import Conduct
 from kernelwright.referee.contract._conduct import wait_quiet
@@ -160,15 +162,18 @@ class BatchClock:
                 side.slots.touch()
             used, began = other.performer.cpu_ns(), time.perf_counter()
 
+        waited_s = kept_waiting_s()
         batch = side.performer.batch(
             order, lead=lead, refresh=touch, within_s=side.patience_s, processor=processor
         )
+        late_s = kept_waiting_s() - waited_s
         window = Window(time.perf_counter() - began, max(0, other.performer.cpu_ns() - used) * 1e-9)
         if index == CANDIDATE and self._look is not None:
             self._look(tuple(order))
         tail, quiet = wait_quiet(side.performer, GRACE_S)
         wall_ns = max(batch.wall_ns - self._overhead_ns, 1.0)
-        seen = (wall_ns * 1e-9, batch.own_ns * 1e-9)
+        own_s = batch.own_ns * 1e-9
+        seen = borne_out(wall_ns * 1e-9, own_s, late_s), own_s
         other.conduct.windows.append(window)
         side.conduct.tails.append(tail)
         side.conduct.restless += not quiet
