@@ -47,12 +47,16 @@ def call(*steps: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def witness(tmp_path: Path) -> Callable[[str], Witness]:
+def witness(tmp_path: Path) -> Iterator[Callable[[str], Witness]]:
+    """A witness in this process, which it takes for its own, threads of torch included."""
+    threads = torch.get_num_threads()
+
     def witness(text: str) -> Witness:
         (tmp_path / "baseline.py").write_text(HEAD + textwrap.dedent(text))
         return Witness(load_baseline(tmp_path / "baseline.py"))
 
-    return witness
+    yield witness
+    torch.set_num_threads(threads)
 
 
 # In fp64 --------------------------------------------------------------------------------------------------
