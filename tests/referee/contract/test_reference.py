@@ -46,17 +46,21 @@ def call(*steps: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {**given, **changes}
 
 
-@pytest.fixture
-def witness(tmp_path: Path) -> Iterator[Callable[[str], Witness]]:
-    """A witness in this process, which it takes for its own, threads of torch included."""
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    """A witness takes the process for its own, threads of torch included."""
     threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
 
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Callable[[str], Witness]:
     def witness(text: str) -> Witness:
         (tmp_path / "baseline.py").write_text(HEAD + textwrap.dedent(text))
         return Witness(load_baseline(tmp_path / "baseline.py"))
 
-    yield witness
-    torch.set_num_threads(threads)
+    return witness
 
 
 # In fp64 --------------------------------------------------------------------------------------------------
