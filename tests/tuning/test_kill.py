@@ -22,7 +22,7 @@ from kernelwright.tuning import RunRecord
 from kernelwright.tuning._screening import BATCH
 
 BUDGET_S = 1.2
-PARTS = 5
+PARTS = 10
 
 # One process imports torch; the runs are forked from it before it has computed anything.
 template = multiprocessing.get_context("forkserver")
