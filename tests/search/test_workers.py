@@ -27,6 +27,13 @@ CAREFUL = {"memory_bytes": 8 << 30, "max_processes": 40}
 PROCESS_WORKERS = (MultiProcessWorker, IsoMultiProcessWorker)
 
 
+def command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""  # it ended meanwhile
+
+
 def descendants() -> set[int]:
     """All processes below this one, and those of Ray's raylet, which are not."""
     below = {os.getpid()}
@@ -306,9 +313,8 @@ class TestProcesses:
 
     def test_a_template_that_dies_is_replaced(self):
         with IsoMultiProcessWorker(misbehaving.behave) as worker:
-            family = {
-                pid for pid in descendants() if b"_forkserver.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
-            }
+            family = {pid for pid in descendants() if b"_forkserver.py" in command(pid)}
+            assert family
             for pid in family:
                 os.kill(pid, 9)
             assert soon(lambda: not family & descendants())

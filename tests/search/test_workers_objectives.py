@@ -12,6 +12,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kernelwright.errors import MissingExtraError
@@ -242,12 +243,4 @@ def alive(pid: int) -> bool:
 
 
 def below(root: int) -> set[int]:
-    found: set[int] = set()
-    frontier = [root]
-    while frontier:
-        pid = frontier.pop()
-        for file in Path(f"/proc/{pid}/task").glob("*/children"):
-            more = {int(word) for word in file.read_text().split()} - found
-            found |= more
-            frontier += more
-    return found
+    return {one.pid for one in psutil.Process(root).children(recursive=True)}

@@ -57,8 +57,9 @@ inline void stream_line(unsigned char *to, const uint64_t *words) {
                      _mm_loadu_si128(reinterpret_cast<const __m128i *>(words + i)));
 }
 
-// Copies `bytes`, flipping at random only the bits that `vary` allows; the same seed gives the same copy. Past
-// the caches, `to` is a multiple of 64: memory that is not read soon need not be fetched to be overwritten.
+// Copies `bytes`, flipping at random only the bits that `vary` allows; the same seed gives the same copy.
+// Past the caches, `to` is a multiple of 64: memory that is not read soon need not be fetched to be
+// overwritten.
 inline void copy_varied(unsigned char *to, const unsigned char *from, int64_t bytes, uint64_t vary,
                         uint64_t seed, bool past_caches = false) {
   if (vary == 0 && !past_caches) {
