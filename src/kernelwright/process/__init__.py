@@ -14,6 +14,7 @@ from kernelwright.process._outcome import TAIL_BYTES
 from kernelwright.process._sandbox import Sandbox
 from kernelwright.process._supervised import run
 from kernelwright.process._template import Template
+from kernelwright.process._tree import own_delayed_ns
 
 __all__ = [
     "TAIL_BYTES",
@@ -29,5 +30,6 @@ __all__ = [
     "Template",
     "child_script",
     "connect",
+    "own_delayed_ns",
     "run",
 ]

@@ -102,8 +102,17 @@ def delayed_ns(pids: list[int]) -> int:
 
 def task_delayed_ns(pid: int, task: int | str) -> int:
     """The same of one task; zero when it is gone."""
+    return _delayed_ns(f"/proc/{pid}/task/{task}")
+
+
+def own_delayed_ns() -> int:
+    """The same of the thread that asks."""
+    return _delayed_ns("/proc/thread-self")
+
+
+def _delayed_ns(task: str) -> int:
     try:
-        with open(f"/proc/{pid}/task/{task}/schedstat") as stream:
+        with open(f"{task}/schedstat") as stream:
             return int(stream.read().split()[1])
     except (OSError, IndexError):
         return 0

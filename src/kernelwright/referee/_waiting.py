@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
+
+from kernelwright.process import own_delayed_ns
 
 #: A wait may end this much late on a busy machine; beyond that we were stopped, as all others may have been.
 _LATE_S = 1.0
-_SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
 
 def kept_waiting_s() -> float:
@@ -17,10 +17,7 @@ def kept_waiting_s() -> float:
     Whoever is woken while all processors are busy waits for the end of somebody's slice, milliseconds: an
     answer that we wait for seems to come as much later.
     """
-    try:
-        return int(_SCHEDSTAT.read_text().split()[1]) * 1e-9
-    except (OSError, IndexError):
-        return 0.0
+    return own_delayed_ns() * 1e-9
 
 
 class Waiting:
