@@ -6,55 +6,28 @@
 import sys
 from pathlib import Path
 
-from kernelwright import space
 from kernelwright.controls import canary
 from kernelwright.controls import ControlsObjective
 from kernelwright.controls import CudaTarget
-from kernelwright.controls import KernelRun
 from kernelwright.controls import NvccSearchSpace
 from kernelwright.controls import search_controls
 from kernelwright.search import Search
 from kernelwright.search import SearchConfiguration
 
-SOURCE = Path(__file__).parent / "kernels" / "matmul.cu"
-M = N = K = 4096
+sys.path.insert(0, str(Path(__file__).parent / "kernels"))
+import cuda_kernels
 
-#: Macros of the source, whose defaults these are. Static shared memory holds 48 KiB.
-PARAMETERS = space.Space(
-    {
-        "BM": space.choice([64, 128], default=128),
-        "BN": space.choice([64, 128], default=128),
-        "BK": space.choice([16, 32, 64], default=32),
-        "STAGES": space.choice([2, 3, 4], default=2),
-    },
-    ["STAGES * (BM + BN) * (BK + 8) * 2 <= 48 * 1024"],
-)
+KERNELS = Path(__file__).parent / "kernels"
 
 
-def inputs(seed):
-    """The kernel's arguments, in order: a, b (transposed), c, m, n, k."""
-    import torch
-
-    generator = torch.Generator("cuda").manual_seed(seed)
-    a, b = (torch.randn(size, generator=generator, device="cuda").bfloat16() for size in ((M, K), (N, K)))
-    return a, b, torch.empty(M, N, device="cuda", dtype=torch.bfloat16), M, N, K
-
-
-def expected(a, b, c, m, n, k):
-    """What c must be."""
-    return a.float() @ b.float().T
-
-
-def grid(parameters):
-    """Blocks along n and m."""
-    return N // parameters["BN"], M // parameters["BM"]
-
-
-def make_target() -> CudaTarget:
+def make_target(kernel: str = "matmul") -> CudaTarget:
     """What is compiled and timed."""
-    run = KernelRun(inputs, expected, outputs=[2], grid=grid, block=[256], atol=0.1)
-    provider = NvccSearchSpace(variant="attention", architecture="sm_90")
-    return CudaTarget(SOURCE, "matmul", provider, parameters=PARAMETERS, run=run)
+    if kernel == "matmul":
+        variant, parameters, run = "attention", cuda_kernels.MATMUL_PARAMETERS, cuda_kernels.MATMUL
+    else:
+        variant, parameters, run = "memory_bound", cuda_kernels.RMS_NORM_PARAMETERS, cuda_kernels.RMS_NORM
+    provider = NvccSearchSpace(variant=variant, architecture="sm_90")
+    return CudaTarget(KERNELS / f"{kernel}.cu", kernel, provider, parameters=parameters, run=run)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from kernelwright.controls import canary
 from kernelwright.controls import Controls
 from kernelwright.controls import ControlsObjective
 from kernelwright.controls import encode_controls
-from kernelwright.controls import KernelRun
 from kernelwright.controls import PtxasSearchSpace
 from kernelwright.controls import PtxTarget
 from kernelwright.controls import resources_of
@@ -22,41 +21,26 @@ from kernelwright.machine import find_cuda_tool
 from kernelwright.search import Search
 from kernelwright.search import SearchConfiguration
 
-SOURCE = Path(__file__).parent / "kernels" / "rms_norm.cu"
-ROWS, HIDDEN, EPS = 16384, 4096, 1e-6
+sys.path.insert(0, str(Path(__file__).parent / "kernels"))
+import cuda_kernels
+
+KERNELS = Path(__file__).parent / "kernels"
+RUNS = {"rms_norm": cuda_kernels.RMS_NORM, "matmul": cuda_kernels.MATMUL}
+VARIANTS = {"rms_norm": "memory_bound", "matmul": "attention"}
 
 
-def inputs(seed):
-    """The kernel's arguments, in order: x, w, y, how many vectors of eight a row has, eps."""
-    import torch
-
-    generator = torch.Generator("cuda").manual_seed(seed)
-    x, w = (
-        torch.randn(size, generator=generator, device="cuda").bfloat16()
-        for size in ((ROWS, HIDDEN), (HIDDEN,))
-    )
-    return x, w, torch.empty_like(x), HIDDEN // 8, EPS
-
-
-def expected(x, w, y, vectors, eps):
-    """What y must be: the same in fp32."""
-    x, w = x.float(), w.float()
-    return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt() * w
-
-
-def ptx() -> Path:
+def ptx(kernel: str = "rms_norm") -> Path:
     """The kernel as PTX; any will do: a file of your own, or what Triton keeps in its cache."""
-    path = Path(tempfile.gettempdir()) / "kernelwright-rms_norm.ptx"
+    path = Path(tempfile.gettempdir()) / f"kernelwright-{kernel}.ptx"
     nvcc = find_cuda_tool("nvcc")
-    subprocess.run([nvcc.path, "-ptx", "-arch=sm_90", SOURCE, "-o", path], check=True)
+    subprocess.run([nvcc.path, "-ptx", "-arch=sm_90", KERNELS / f"{kernel}.cu", "-o", path], check=True)
     return path
 
 
-def make_target(source: Path | None = None) -> PtxTarget:
+def make_target(kernel: str = "rms_norm", source: Path | None = None) -> PtxTarget:
     """What is compiled and timed."""
-    run = KernelRun(inputs, expected, outputs=[2], grid=[ROWS], block=[256])
-    provider = PtxasSearchSpace(variant="memory_bound", architecture="sm_90")
-    return PtxTarget(source or ptx(), "rms_norm", provider, run=run)
+    provider = PtxasSearchSpace(variant=VARIANTS[kernel], architecture="sm_90")
+    return PtxTarget(source or ptx(kernel), kernel, provider, run=RUNS[kernel])
 
 
 def by_hand(source: Path, config) -> str:
@@ -76,7 +60,7 @@ if __name__ == "__main__":
     capped = encode_controls(Controls("ptxas", ("--maxrregcount=24", "--override-directive-values")))
     print("capped at 24 registers:", by_hand(source, capped))
 
-    target = make_target(source)
+    target = make_target(source=source)
     import torch
 
     here = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)

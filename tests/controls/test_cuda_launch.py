@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import math
 import random
 import subprocess
@@ -170,13 +171,16 @@ class FakeGpu:
         return 9, 0
 
     def get_device_properties(self, device: int) -> Any:
-        return SimpleNamespace(L2_cache_size=64)
+        return SimpleNamespace(L2_cache_size=64, uuid="fake")
 
     def current_device(self) -> int:
         return 0
 
     def synchronize(self) -> None:
         pass
+
+    def _sleep(self, cycles: int) -> None:
+        self.order.append("wait")
 
     def current_stream(self) -> Any:
         return SimpleNamespace(cuda_stream=0)
@@ -241,7 +245,62 @@ def test_both_run_in_turns_whose_order_changes(gpu: FakeGpu) -> None:
     found = Bench(_doubling(), "sm_90").race((BASE, "k", {}), (OWN, "k", {}), rounds=5)
     assert [found.ratio, found.low, found.high] == pytest.approx([1.5, 1.5, 1.5])
     assert (found.baseline_seconds, found.seconds) == (pytest.approx(3e-3), pytest.approx(2e-3))
-    assert gpu.order[6:] == ["base", "own", "own", "base", "base", "own", "own", "base", "base", "own"]
+    assert gpu.order[6:] == [
+        "wait",
+        "base",
+        "own",
+        "own",
+        "base",
+        "base",
+        "own",
+        "own",
+        "base",
+        "base",
+        "own",
+    ]
+
+
+def test_a_contest_has_the_baseline_twice_and_all_orders(gpu: FakeGpu) -> None:
+    gpu.kernels = {"base": (3e-3, _double), "own": (2e-3, _double)}
+    rounds = Bench(_doubling(), "sm_90").contest((BASE, "k", {}), (OWN, "k", {}), budget_s=0.05)
+    assert len(rounds) == 6  # what the budget is enough for; nothing that was seen ends it sooner
+    for one in rounds:
+        assert one == pytest.approx((3e-3, 3e-3, 2e-3))
+    orders = [gpu.order[10 + 3 * number :][:3].index("own") for number in range(6)]
+    assert sorted(orders) == [0, 0, 1, 1, 2, 2]
+
+
+def test_what_the_gpu_waits_for_its_host_is_in_no_time(gpu: FakeGpu) -> None:
+    """Where queueing took longer than the GPU was held back for, the rounds are made again."""
+    held: list[int] = []
+    gpu._sleep = held.append  # type: ignore[method-assign]
+    gpu.kernels = {"base": (1e-3, _double), "own": (1e-3, _double)}
+    bench = Bench(_doubling(), "sm_90")
+    assert bench.race((BASE, "k", {}), (OWN, "k", {}), rounds=5).rounds == 5
+    assert held == [pytest.approx(3 * 5 * 2e-3 * 2e9)]
+
+    calls = iter([1e-3] * 3 + [20e-3] * 5 + [1e-3] * 5)
+
+    def late(x: torch.Tensor, y: torch.Tensor) -> None:
+        gpu.now += next(calls)
+
+    held.clear()
+    gpu.kernels["own"] = (0.0, late)
+    found = bench.race((BASE, "k", {}), (OWN, "k", {}), rounds=5)
+    assert (found.rounds, found.ratio) == (5, pytest.approx(1.0))
+    assert len(held) == 2
+    assert held[1] > 3 * held[0]
+
+
+def test_one_process_measures_at_a_time(gpu: FakeGpu) -> None:
+    first, second = Bench(_doubling(), "sm_90"), Bench(_doubling(), "sm_90")
+    with first.alone():
+        path = first._lock
+        assert path == second._lock
+        with path.open("a") as stream, pytest.raises(BlockingIOError):
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with second.alone():
+        pass
 
 
 def test_more_rounds_are_run_where_the_interval_is_wide(gpu: FakeGpu) -> None:

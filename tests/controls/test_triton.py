@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import random
@@ -275,6 +276,9 @@ class FakeBench:
 
     def __init__(self, run: KernelRun, architecture: str, load: Any) -> None:
         self.load = load
+
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def check(self, path: Path, kernel: str, constants: dict[str, Any]) -> None:
         self.asked.append(f"check {kernel} {constants['BLOCK']}")

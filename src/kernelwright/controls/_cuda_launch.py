@@ -2,13 +2,16 @@
 
 Candidate and baseline run one after the other in the same process, in an order that changes from round to
 round, each after the L2 cache was written full, each timed by two events of its stream. The ratio of a round
-compares neighbours in time, so that clocks that rise or fall move both.
+compares neighbours in time, so that clocks that rise or fall move both. A round's launches are queued while
+the GPU still waits, so that what it waits for its host is in no time. One process measures on a GPU at a
+time.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -20,6 +23,8 @@ from statistics import median
 from typing import Any
 from typing import TypeAlias
 
+from kernelwright import files
+from kernelwright import settings
 from kernelwright.controls._cuda_driver import GpuFailure
 from kernelwright.controls._cuda_driver import LoadedKernel
 from kernelwright.controls._cuda_driver import no_gpu
@@ -39,6 +44,10 @@ _NARROW = 1.02
 _POISON = 113
 _WARMUPS = 3
 _PATIENCE_S = 10.0
+#: The GPU waits while launches are queued: so many times as long as that took, but not longer than this; in
+#: cycles of a clock that is not faster than this. The queue holds about a thousand of them.
+_QUEUE_FACTOR, _QUEUE_MOST_S, _CLOCK_HZ = 3.0, 0.25, 2.0e9
+_QUEUED_ROUNDS = 32
 _FLUSH_FACTOR = 2
 #: Of the order statistics that bound the median with 95% confidence: normal approximation of the sign test.
 _Z = 1.96
@@ -108,11 +117,18 @@ class Bench:
         self._patience_s = patience_s
         torch.cuda.synchronize()
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        self._lock = settings.cache_dir() / "locks" / f"measuring-{properties.uuid}.lock"
         size = max(_FLUSH_FACTOR * properties.L2_cache_size, 64 << 20)
         self._flush = torch.empty(size, dtype=torch.uint8, device="cuda")
         self._arguments: dict[int, list[Any]] = {}
         self._expected: dict[int, list[Any]] = {}
         self._pristine: dict[int, list[Any]] = {}
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the GPU among all processes that measure on it; waits for it."""
+        with files.lock(self._lock):
+            yield
 
     def check(self, path: Path, kernel: str, parameters: Configuration) -> None:
         """Run the kernel on inputs of each seed. Raises StageFailure of kind `wrong`, `crashed` or `hung`."""
@@ -138,48 +154,103 @@ class Bench:
         rounds: int = _ROUNDS,
     ) -> PairedTime:
         """Time both, in turns; more rounds where the interval is wide. Raises StageFailure."""
-        lanes = [self._lane(*one) for one in (baseline, candidate)]
+        with self._lanes(baseline, candidate) as lanes:
+            pace = self._warm(lanes, candidate[1])
+            each_s = pace.each_s
+            rounds = max(_FEWEST_ROUNDS, min(rounds, int(_BUDGET_S / (2 * each_s + 1e-9))))
+            times: list[tuple[float, ...]] = []
+            while True:
+                times += self._rounds(lanes, rounds, len(times), pace)
+                found = paired([(base, own) for base, own in times])
+                if found.high / found.low < _NARROW or len(times) * each_s * 2 > _BUDGET_S:
+                    return found
+                if len(times) + rounds > _MOST_ROUNDS:
+                    return found
+
+    def contest(
+        self,
+        baseline: tuple[Path, str, Configuration],
+        candidate: tuple[Path, str, Configuration],
+        *,
+        budget_s: float = _BUDGET_S,
+    ) -> list[tuple[float, ...]]:
+        """Seconds of the baseline, of the baseline loaded once more, and of the candidate, in each round.
+
+        Nothing is looked at before all rounds are over: their number follows from the budget alone. Raises
+        StageFailure.
+        """
+        with self._lanes(baseline, baseline, candidate) as lanes:
+            pace = self._warm(lanes, candidate[1])
+            rounds = int(budget_s / (len(lanes) * pace.each_s + 1e-9))
+            return self._rounds(lanes, max(_FEWEST_ROUNDS, min(rounds, _MOST_ROUNDS)), 0, pace)
+
+    @contextlib.contextmanager
+    def _lanes(self, *entries: tuple[Path, str, Configuration]) -> Iterator[list[_Lane]]:
+        lanes: list[_Lane] = []
         try:
-            with _crashes_are_said(candidate[1]):
-                begun = time.monotonic()
-                for _ in range(_WARMUPS):
-                    for launch in lanes:
-                        launch()
-                self._wait(candidate[1])
-                each_s = (time.monotonic() - begun) / (2 * _WARMUPS)
-                rounds = max(_FEWEST_ROUNDS, min(rounds, int(_BUDGET_S / (2 * each_s + 1e-9))))
-                times: list[tuple[float, float]] = []
-                while True:
-                    times += self._rounds(lanes, rounds, len(times), each_s)
-                    found = paired(times)
-                    if found.high / found.low < _NARROW or len(times) * each_s * 2 > _BUDGET_S:
-                        return found
-                    if len(times) + rounds > _MOST_ROUNDS:
-                        return found
+            with _crashes_are_said(entries[-1][1]):
+                lanes += [self._lane(*one) for one in entries]
+                yield lanes
         finally:
+            for lane in lanes:
+                lane.kernel.close()
+
+    def _warm(self, lanes: Sequence[_Lane], kernel: str) -> _Pace:
+        """Launch all a few times, so that everything is loaded, and see how long that takes."""
+        for _ in range(_WARMUPS - 1):
             for launch in lanes:
-                launch.kernel.close()
+                launch()
+        self._wait(kernel)
+        begun = time.monotonic()
+        self._queue(lanes)
+        queued = time.monotonic()
+        self._wait(kernel)
+        return _Pace((time.monotonic() - begun) / len(lanes), queued - begun)
 
     def _rounds(
-        self, lanes: Sequence[_Lane], rounds: int, before: int, each_s: float
-    ) -> list[tuple[float, float]]:
+        self, lanes: Sequence[_Lane], rounds: int, before: int, pace: _Pace
+    ) -> list[tuple[float, ...]]:
+        """Seconds of each lane in each round; the order of the lanes goes through all that there are."""
+        orders = list(itertools.permutations(range(len(lanes))))
+        times: list[tuple[float, ...]] = []
+        head_s = _QUEUE_FACTOR * pace.queue_s
+        while len(times) < rounds:
+            batch = min(rounds - len(times), _QUEUED_ROUNDS)
+            self._hold_back(head_s * batch)
+            begun = time.monotonic()
+            first = before + len(times)
+            marks = [
+                self._queue(lanes, orders[number % len(orders)]) for number in range(first, first + batch)
+            ]
+            queued_s = (time.monotonic() - begun) / batch
+            self._wait(lanes[-1].kernel.name, more_s=4 * len(lanes) * batch * pace.each_s)
+            if queued_s > head_s and head_s * batch < _QUEUE_MOST_S:
+                head_s = _QUEUE_FACTOR * queued_s  # the GPU may have waited for its host: once more
+                continue
+            times += [
+                tuple(one[which][0].elapsed_time(one[which][1]) * 1e-3 for which in range(len(lanes)))
+                for one in marks
+            ]
+        return times
+
+    def _queue(self, lanes: Sequence[_Lane], order: Sequence[int] | None = None) -> dict[int, Any]:
+        """Start one round; the events before and after each lane."""
         event = self._torch.cuda.Event
-        marks: list[dict[int, tuple[Any, Any]]] = []
-        for number in range(before, before + rounds):
-            taken = {}
-            for which in (0, 1) if number % 2 == 0 else (1, 0):
-                self._flush.zero_()
-                begin, end = event(enable_timing=True), event(enable_timing=True)
-                begin.record()
-                lanes[which]()
-                end.record()
-                taken[which] = begin, end
-            marks.append(taken)
-        self._wait(lanes[1].kernel.name, more_s=8 * rounds * each_s)
-        return [
-            (one[0][0].elapsed_time(one[0][1]) * 1e-3, one[1][0].elapsed_time(one[1][1]) * 1e-3)
-            for one in marks
-        ]
+        taken: dict[int, Any] = {}
+        for which in range(len(lanes)) if order is None else order:
+            self._flush.zero_()
+            begin, end = event(enable_timing=True), event(enable_timing=True)
+            begin.record()
+            lanes[which]()
+            end.record()
+            taken[which] = begin, end
+        return taken
+
+    def _hold_back(self, seconds: float) -> None:
+        """Keep the GPU waiting for about so long."""
+        cycles = int(min(seconds, _QUEUE_MOST_S) * _CLOCK_HZ)
+        if cycles:
+            self._torch.cuda._sleep(cycles)
 
     def _lane(self, path: Path, kernel: str, parameters: Configuration) -> _Lane:
         grid, block, shared = self._run.sizes(parameters)
@@ -254,6 +325,14 @@ def _crashes_are_said(kernel: str) -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise GpuFailure(f"{kernel}: {str(error).splitlines()[0]}", kind="crashed", lost=True) from error
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """Seconds that one launch takes, with what comes before it, and that a round takes to be queued."""
+
+    each_s: float
+    queue_s: float
 
 
 class _Lane:

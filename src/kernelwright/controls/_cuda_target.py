@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from abc import ABC
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,10 +20,10 @@ from kernelwright.controls._cuda_compile import Compiled
 from kernelwright.controls._cuda_compile import LIMITS
 from kernelwright.controls._cuda_launch import Bench
 from kernelwright.controls._cuda_launch import KernelRun
-from kernelwright.controls._cuda_launch import PairedTime
 from kernelwright.controls._cuda_spaces import NvccSearchSpace
 from kernelwright.controls._cuda_spaces import PtxasSearchSpace
 from kernelwright.controls._described import register_target
+from kernelwright.controls._gpu_measured import MeasuredOnGpu
 from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.controls._resources import resources_of
 from kernelwright.controls._target import Artifact
@@ -36,15 +35,14 @@ from kernelwright.controls._vendor_files import VendorFiles
 from kernelwright.errors import UsageError
 from kernelwright.machine import CudaTool
 from kernelwright.process import Limits
-from kernelwright.search import StageFailure
 from kernelwright.space import Configuration
 from kernelwright.space import Space
 
 _ARCHITECTURE = "sm_90"
 
 
-class _GpuTarget(ABC):
-    """What targets that become cubins have in common."""
+class _CubinTarget(MeasuredOnGpu):
+    """What targets that one compiler turns into cubins have in common."""
 
     _kind: str
 
@@ -60,6 +58,7 @@ class _GpuTarget(ABC):
         folder: Path | None,
         build_limits: Limits,
     ) -> None:
+        super().__init__(run)
         self.source = Path(source).absolute()
         if not self.source.is_file():
             raise UsageError(f"there is no file {self.source}; name the source of a kernel")
@@ -67,14 +66,13 @@ class _GpuTarget(ABC):
         self.provider: Any = provider
         self.architecture = str(architecture or getattr(provider, "architecture", _ARCHITECTURE))
         self.parameters = parameters
-        self.run = run
-        self.folder = folder or settings.cache_dir() / "controls" / self.source.stem
+        self._folder = folder
         self.build_limits = build_limits
-        #: Seconds of one launch of the baseline, as first measured here; None before.
-        self.baseline_s: float | None = None
-        #: What the last race said.
-        self.paired: PairedTime | None = None
-        self._bench: Bench | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where cubins are kept."""
+        return self._folder or settings.cache_dir() / "controls" / self.source.stem
 
     @property
     def name(self) -> str:
@@ -146,44 +144,16 @@ class _GpuTarget(ABC):
 
     # -- measuring -----------------------------------------------------------------------------------------
 
-    def calibrate(self) -> float:
-        """Seconds of one launch of the baseline, measured unless it was."""
-        if self.baseline_s is None:
-            self.measure(self.build({}))
-        assert self.baseline_s is not None
-        return self.baseline_s
+    def make_bench(self, run: KernelRun) -> Bench:
+        """What checks and times cubins of this architecture."""
+        return Bench(run, self.architecture)
 
-    def measure(self, artifact: Artifact) -> float:
-        """Seconds of one launch, checked first, then timed in turns with the baseline in this process.
-
-        What is returned is the baseline's time as first measured here, divided by how many times as fast the
-        artifact was beside it: so clocks that rise or fall do not move it. Raises StageFailure: `wrong`,
-        `crashed`, `hung`, `out_of_memory`, or `unsupported` without a GPU or without a `run`.
-        """
-        if self.run is None:
-            raise StageFailure(
-                f"{self.name} was given no `run`, which says how it is launched and what is right",
-                kind="unsupported",
-            )
-        if self._bench is None:
-            self._bench = Bench(self.run, self.architecture)
-        baseline = self.build({})
-        parameters = _noted(artifact.path)
-        self._bench.check(artifact.path, self.entry, parameters)
-        before = (baseline.path, self.entry, _noted(baseline.path))
-        self.paired = self._bench.race(before, (artifact.path, self.entry, parameters))
-        if self.baseline_s is None:
-            self.baseline_s = self.paired.baseline_seconds
-        if artifact.path == baseline.path:
-            return self.baseline_s
-        return self.baseline_s / self.paired.ratio
-
-    def __getstate__(self) -> Mapping[str, Any]:
-        # What lies on a GPU stays with its process.
-        return {**self.__dict__, "_bench": None, "paired": None}
+    def entry_of(self, artifact: Artifact) -> tuple[Path, str, Configuration]:
+        """A cubin, its kernel, and the parameters that it was built with."""
+        return artifact.path, self.entry, _noted(artifact.path)
 
 
-class PtxTarget(_GpuTarget):
+class PtxTarget(_CubinTarget):
     """A kernel in PTX, compiled by ptxas under controls.
 
     Building needs no GPU. Each build compiles afresh, and the cubin is kept under its code key, so that no
@@ -240,7 +210,7 @@ class PtxTarget(_GpuTarget):
         )
 
 
-class CudaTarget(_GpuTarget):
+class CudaTarget(_CubinTarget):
     """A kernel in a CUDA source, compiled by nvcc under controls.
 
     As PtxTarget, and in addition: `parameters` of the kernel are macros, `-DNAME=value`; the source's own

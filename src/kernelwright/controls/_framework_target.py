@@ -9,7 +9,6 @@ import re
 import secrets
 import shutil
 import sys
-from abc import ABC
 from abc import abstractmethod
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -24,9 +23,9 @@ from kernelwright.controls._adapter import Adapter
 from kernelwright.controls._adapter import Injection
 from kernelwright.controls._cubin import cubin_key
 from kernelwright.controls._cuda_launch import KernelRun
-from kernelwright.controls._cuda_launch import PairedTime
 from kernelwright.controls._described import provider_description
 from kernelwright.controls._framework_bench import FrameworkBench
+from kernelwright.controls._gpu_measured import MeasuredOnGpu
 from kernelwright.controls._provider import CompilerSearchSpace
 from kernelwright.controls._resources import resources_of
 from kernelwright.controls._target import Artifact
@@ -40,6 +39,7 @@ from kernelwright.process import Limits
 from kernelwright.process import Outcome
 from kernelwright.process import run as run_process
 from kernelwright.search import StageFailure
+from kernelwright.space import Configuration
 from kernelwright.space import Space
 
 _LIMITS = Limits(wall_s=120.0)
@@ -56,16 +56,14 @@ _FOREIGN = (
 )
 
 
-class FrameworkTarget(ABC):
+class FrameworkTarget(MeasuredOnGpu):
     """A kernel in a Python file, for one GPU architecture, under the controls of its framework's compiler.
 
     Building needs no GPU: a child compiles in a cache of its own, and what is kept goes by the code key, so
     that nothing that another configuration made is taken for it, and equal binaries are kept once.
 
     Measuring needs one. The framework launches the artifact itself, whose output is checked first; then it is
-    timed in turns with the baseline. The seconds returned are those of the baseline as first measured,
-    divided by the ratio, so that they do not drift with the clocks. Call `calibrate` before several processes
-    measure: they then share that first measurement.
+    timed in turns with the baseline.
 
     Args:
         kernel: `path/of/file.py:function`.
@@ -96,24 +94,19 @@ class FrameworkTarget(ABC):
         arch: int = 90,
         build_limits: Limits = _LIMITS,
     ) -> None:
+        super().__init__(run)
         file, _, function = kernel.rpartition(":")
         if not file or not Path(file).is_file():
             raise UsageError(f"{kernel!r} does not name a kernel; write path/of/file.py:function")
         self.path, self.function = Path(file).absolute(), function
         self.signature, self.constants = dict(signature or {}), dict(constants or {})
         self.provider, self.parameters = provider, parameters
-        self.run, self.options = run, dict(options or {})
+        self.options = dict(options or {})
         self.arch, self.build_limits = arch, build_limits
         if provider.tool != self.adapter().tool:
             raise UsageError(
                 f"{self.framework} takes options of {self.adapter().tool}, not of {provider.tool}"
             )
-        #: Seconds of one launch of the baseline, as first measured; None before.
-        self.baseline_s: float | None = None
-        #: The last measurement.
-        self.paired: PairedTime | None = None
-        self._baseline: Artifact | None = None
-        self._bench: FrameworkBench | None = None
 
     @property
     def name(self) -> str:
@@ -222,36 +215,13 @@ class FrameworkTarget(ABC):
 
     # -- measuring -----------------------------------------------------------------------------------------
 
-    def calibrate(self) -> float:
-        """Seconds of one launch of the baseline, measured unless it was."""
-        if self.baseline_s is None:
-            self.measure(self.build({}))
-        assert self.baseline_s is not None
-        return self.baseline_s
+    def make_bench(self, run: KernelRun) -> FrameworkBench:
+        """What checks and times artifacts as the framework launches them."""
+        return FrameworkBench(run, f"sm_{self.arch}", self._load)
 
-    def measure(self, artifact: Artifact) -> float:
-        """Seconds of one launch; see the class.
-
-        Raises StageFailure: `wrong`, `crashed`, `hung`, or `unsupported` without a GPU or without a `run`.
-        """
-        if self.run is None:
-            raise StageFailure(
-                f"{self.name} was given no `run`, which says how it is launched and what is right",
-                kind="unsupported",
-            )
-        if self._bench is None:
-            self._bench = FrameworkBench(self.run, f"sm_{self.arch}", self._load)
-        if self._baseline is None:
-            self._baseline = self.build({})
-        candidate = (artifact.path, self.function, _constants(artifact))
-        baseline = (self._baseline.path, self.function, _constants(self._baseline))
-        self._bench.check(*candidate)
-        self.paired = self._bench.race(baseline, candidate)
-        if self.baseline_s is None:
-            self.baseline_s = self.paired.baseline_seconds
-        if artifact.code_key == self._baseline.code_key:
-            return self.baseline_s
-        return self.baseline_s / self.paired.ratio
+    def entry_of(self, artifact: Artifact) -> tuple[Path, str, Configuration]:
+        """An artifact, the function, and the constants that it was built with."""
+        return artifact.path, self.function, _constants(artifact)
 
     def _load(self, folder: Path, arguments: Sequence[Any], grid: Sequence[int]) -> Callable[[], Any]:
         request = json.loads((folder / "request.json").read_text())
@@ -262,10 +232,6 @@ class FrameworkTarget(ABC):
         self, folder: Path, request: dict[str, Any], arguments: Sequence[Any], grid: tuple[int, ...]
     ) -> Callable[[], Any]:
         """A call that launches the code in the folder on torch's stream. Raises StageFailure."""
-
-    def __getstate__(self) -> Mapping[str, Any]:
-        # What lies on a GPU stays with its process.
-        return {**self.__dict__, "_bench": None, "paired": None}
 
 
 def unsupported(why: str) -> StageFailure:

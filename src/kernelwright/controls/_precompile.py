@@ -39,4 +39,9 @@ def precompiling_worker(target: Any) -> Callable[..., Worker]:
         lanes = Lanes.cores([sorted(os.sched_getaffinity(0))])
     else:
         lanes = Lanes.gpus([os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]])
-    return functools.partial(MultiProcessWorker, lanes=lanes, tolerate_leftovers=on_processors)
+    return functools.partial(
+        MultiProcessWorker,
+        lanes=lanes,
+        tolerate_leftovers=on_processors,
+        preload=() if on_processors else ["torch"],  # once, not in every process
+    )
