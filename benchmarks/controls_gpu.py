@@ -3,6 +3,7 @@
     python benchmarks/controls_gpu.py ptxas:rms_norm ptxas:matmul nvcc:rms_norm nvcc:matmul \
         triton:silu_and_mul triton:matmul cutile:silu_and_mul cutile:matmul --out results.json
     python benchmarks/controls_gpu.py helion cute_dsl flashinfer --evaluations 50 --out more.json
+    python benchmarks/controls_gpu.py --join results.json more.json --out all.json
 
 Each is a target of `examples/controls_*.py`. For each: the canary, the search, how many configurations gave
 how many binaries, failures by kind, what a confirmation in fresh processes says of the best, the fewest
@@ -19,6 +20,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -49,7 +51,8 @@ PACKAGES = ("torch", "triton", "cuda-tile", "helion", "nvidia-cutlass-dsl", "fla
 def main() -> None:
     """Read the command line, run all that is named, and write what was found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", nargs="+", metavar="FRAMEWORK[:KERNEL]")
+    parser.add_argument("what", nargs="*", metavar="FRAMEWORK[:KERNEL]")
+    parser.add_argument("--join", nargs="+", type=Path, metavar="FILE", help="of several runs, make one file")
     parser.add_argument("--evaluations", type=int, default=200)
     parser.add_argument("--workers", type=int, default=4, help="compilations at once, of each")
     parser.add_argument("--side-by-side", type=int, default=1)
@@ -64,6 +67,9 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.one is not None:
         run_one(asked.what[0], asked)
+        return
+    if asked.join:
+        write_atomic(asked.out, json.dumps(joined(asked.join), indent=1) + "\n")
         return
     document = {**facts(), "evaluations": asked.evaluations, "seed": asked.seed, "runs": []}
     folder = asked.parts or Path(tempfile.mkdtemp(prefix="controls-gpu-"))
@@ -80,6 +86,17 @@ def main() -> None:
             write_atomic(asked.out, json.dumps(document, indent=1) + "\n")
             print(f"{what}: {found.get('said', said[-2000:])}", flush=True)
     print(f"written to {asked.out}")
+
+
+def joined(paths: list[Path]) -> dict[str, Any]:
+    """One document of several; where two have the same target, the later one's run stands."""
+    documents = [json.loads(without_folders(path.read_text())) for path in paths]
+    runs: dict[str, Any] = {}
+    for document in documents:
+        for run in document["runs"]:
+            runs[run["what"]] = {**run, "evaluations_asked": document["evaluations"]}
+    versions = {name: one for document in documents for name, one in document["versions"].items()}
+    return {**documents[0], "versions": versions, "runs": list(runs.values())}
 
 
 def started(what: str, path: Path, asked: argparse.Namespace) -> tuple[int, str]:
@@ -135,6 +152,11 @@ def load(what: str) -> Target:
     return made
 
 
+def without_folders(text: str) -> str:
+    """JSON whose values name files without the folders that they are in on this machine."""
+    return re.sub(r'"(?:/[^/"\s]+)+/([^/"\s]+)"', r'"\1"', text)
+
+
 class Kept:
     """What was found so far, in a file."""
 
@@ -149,7 +171,7 @@ class Kept:
         self._began = now
         before = self.found.get("said")
         self.found |= {**more, "said": f"{before}; {said}" if before else said}
-        write_atomic(self._path, json.dumps(self.found, indent=1) + "\n")
+        write_atomic(self._path, without_folders(json.dumps(self.found, indent=1)) + "\n")
 
 
 def run_one(what: str, asked: argparse.Namespace) -> None:
@@ -197,8 +219,11 @@ def run_one(what: str, asked: argparse.Namespace) -> None:
     if judged.winner is None:
         return
     fewest = minimize_controls(target, judged.winner.config, max_evaluations=60, seed=asked.seed)
-    settings = ", ".join(f"{name}={value}" for name, value in fewest.settings.items())
-    kept.add("minimize", f"kept by {len(fewest.settings)} settings: {settings}", minimal=as_plain(fewest))
+    settings = [
+        name if name.startswith("-") or value is True else f"{name}={value}"
+        for name, value in fewest.settings.items()
+    ]
+    kept.add("minimize", f"the win is kept by {', '.join(settings)}", minimal=as_plain(fewest))
     again = judged
     if fewest.dropped:
         again = validate_target(target, [Candidate("minimal", fewest.config)], **judging)

@@ -1,5 +1,6 @@
 """Bring ptxas's options to a CuTe DSL kernel; where CuTe DSL is installed, compile with them."""
 
+import functools
 import importlib.util
 import tempfile
 from pathlib import Path
@@ -48,17 +49,24 @@ def build(options, out, constants):
     compiled(options, out)
 
 
-def launch(folder, options, arguments, grid):
-    """CuTe DSL loads only what it compiled itself: compiled again, and compared."""
-    from cutlass.cute.runtime import from_dlpack
-
+@functools.cache
+def loaded(folder, options):
+    """CuTe DSL loads only what it compiled itself: compiled again, once a process, and compared."""
     from kernelwright.controls import cubin_key
 
     with tempfile.TemporaryDirectory() as again:
-        call = compiled(options, again)
+        call = compiled(dict(options), again)
         [made], [built] = Path(again).glob("*.cubin"), folder.glob("*.cubin")
         if cubin_key(made) != cubin_key(built):
             raise RuntimeError(f"{folder}: compiled again, the code is another")
+    return call
+
+
+def launch(folder, options, arguments, grid):
+    """What was built, for these tensors."""
+    from cutlass.cute.runtime import from_dlpack
+
+    call = loaded(folder, tuple(options.items()))
     words = [from_dlpack(one, assumed_align=16) for one in arguments]
     return lambda: call(*words)
 

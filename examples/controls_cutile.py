@@ -27,7 +27,7 @@ def make_target(kernel: str = "silu_and_mul") -> TileTarget:
         )
     return TileTarget(
         f"{KERNELS}:matmul",
-        TileSearchSpace(variant="attention"),
+        TileSearchSpace(variant="wide"),
         signature={"a": "bf16[2]", "b": "bf16[2]", "c": "bf16[2]"},
         constants={"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32},
         run=KernelRun(

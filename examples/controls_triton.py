@@ -9,6 +9,7 @@ from kernelwright.controls import encode_controls
 from kernelwright.controls import KernelRun
 from kernelwright.controls import TritonSearchSpace
 from kernelwright.controls import TritonTarget
+from kernelwright.process import Limits
 
 sys.path.insert(0, str(Path(__file__).parent / "kernels"))
 import triton_kernels
@@ -45,6 +46,7 @@ def make_target(kernel: str = "silu_and_mul") -> TritonTarget:
             (1,),
             atol=4e-3,
         ),
+        build_limits=Limits(wall_s=30.0),  # it takes two; some options make ptxas think for minutes
     )
 
 

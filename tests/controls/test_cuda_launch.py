@@ -27,6 +27,7 @@ from kernelwright.controls._cuda_driver import LoadedKernel
 from kernelwright.controls._cuda_launch import Bench
 from kernelwright.controls._cuda_launch import paired
 from kernelwright.controls._cuda_launch import runs_on
+from kernelwright.controls._framework_bench import FrameworkBench
 from kernelwright.errors import UsageError
 from kernelwright.machine import find_cuda_tool
 from kernelwright.search import _task
@@ -158,6 +159,7 @@ class FakeGpu:
         self.now = 0.0
         self.kernels: dict[str, tuple[float, Callable[..., None]]] = {}
         self.hangs = False
+        self.lost = False
         self.order: list[str] = []
 
     # torch
@@ -177,7 +179,8 @@ class FakeGpu:
         return 0
 
     def synchronize(self) -> None:
-        pass
+        if self.lost:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
     def _sleep(self, cycles: int) -> None:
         self.order.append("wait")
@@ -282,6 +285,7 @@ def test_what_the_gpu_waits_for_its_host_is_in_no_time(gpu: FakeGpu) -> None:
     calls = iter([1e-3] * 3 + [20e-3] * 5 + [1e-3] * 5)
 
     def late(x: torch.Tensor, y: torch.Tensor) -> None:
+        _double(x, y)
         gpu.now += next(calls)
 
     held.clear()
@@ -290,6 +294,36 @@ def test_what_the_gpu_waits_for_its_host_is_in_no_time(gpu: FakeGpu) -> None:
     assert (found.rounds, found.ratio) == (5, pytest.approx(1.0))
     assert len(held) == 2
     assert held[1] > 3 * held[0]
+
+
+def test_a_kernel_that_is_right_at_first_and_wrong_later_has_no_time(gpu: FakeGpu) -> None:
+    calls: list[int] = []
+
+    def tires(x: torch.Tensor, y: torch.Tensor) -> None:
+        calls.append(1)
+        y.copy_((2 if len(calls) < 9 else 3) * x)
+
+    gpu.kernels = {"base": (1e-3, _double), "own": (1e-3, tires)}
+    bench = Bench(_doubling(), "sm_90")
+    bench.check(OWN, "k", {})
+    with pytest.raises(StageFailure, match="argument 1 is off by") as failure:
+        bench.race((BASE, "k", {}), (OWN, "k", {}))
+    assert failure.value.failure_kind == "wrong"
+    with pytest.raises(StageFailure, match="argument 1 is off by"):
+        bench.contest((BASE, "k", {}), (OWN, "k", {}))
+
+
+def test_a_gpu_without_room_is_no_crash(gpu: FakeGpu) -> None:
+    class OutOfMemoryError(RuntimeError):
+        """As torch's."""
+
+    def greedy(x: torch.Tensor, y: torch.Tensor) -> None:
+        raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2 TiB")
+
+    gpu.kernels = {"own": (1e-3, greedy)}
+    with pytest.raises(GpuFailure, match="Tried to allocate 2 TiB") as failure:
+        Bench(_doubling(), "sm_90").check(OWN, "k", {})
+    assert (failure.value.failure_kind, failure.value.retire) == ("out_of_memory", None)
 
 
 def test_one_process_measures_at_a_time(gpu: FakeGpu) -> None:
@@ -307,6 +341,7 @@ def test_more_rounds_are_run_where_the_interval_is_wide(gpu: FakeGpu) -> None:
     rng = random.Random(0)
 
     def noisy(x: torch.Tensor, y: torch.Tensor) -> None:
+        _double(x, y)
         gpu.now += rng.uniform(0, 1e-3)
 
     gpu.kernels = {"base": (1e-3, noisy), "own": (1e-3, noisy)}
@@ -348,6 +383,7 @@ def test_a_kernel_that_does_not_end_is_hung(gpu: FakeGpu) -> None:
 
 def test_a_kernel_that_crashes_takes_its_process_along(gpu: FakeGpu) -> None:
     def crash(x: torch.Tensor, y: torch.Tensor) -> None:
+        gpu.lost = True
         raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore")
 
     gpu.kernels = {"own": (1e-3, crash)}
@@ -358,6 +394,22 @@ def test_a_kernel_that_crashes_takes_its_process_along(gpu: FakeGpu) -> None:
     assert failure.value.failure_kind == "crashed"
     (kind, _), retire = _task.explain(failure.value, "measure")
     assert (kind, retire) == ("crashed", failure.value.retire)
+
+
+def test_a_launch_that_is_refused_leaves_the_gpu_working(gpu: FakeGpu) -> None:
+    """A framework says it with an exception of its own; the same launch is refused each time."""
+
+    def refused(folder: Path, arguments: Any, grid: Any) -> Callable[[], None]:
+        def call() -> None:
+            raise RuntimeError("Failed to launch: cluster misconfiguration")
+
+        return call
+
+    bench = FrameworkBench(_doubling(), "sm_90", refused)
+    with pytest.raises(GpuFailure, match="k: Failed to launch: cluster misconfiguration") as failure:
+        bench.check(OWN, "k", {})
+    assert (failure.value.failure_kind, failure.value.lasts) == ("unsupported", True)
+    assert failure.value.retire is None
 
 
 def test_arguments_reach_the_driver_as_it_takes_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

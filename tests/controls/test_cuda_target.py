@@ -184,6 +184,7 @@ def _impostor(folder: Path, does: str) -> Path:
     [
         ("kill -SEGV $$", "compiler_crashed"),
         ("echo 'ptxas fatal   : (C7600) Internal error' >&2; exit 255", "compiler_crashed"),
+        ("echo 'ptxas fatal   : (C7602) Insufficient registers (128)' >&2; exit 255", "build_failed"),
         ("exec sleep 600", "build_timeout"),
     ],
 )

@@ -42,6 +42,23 @@ def target() -> TileTarget:
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "values"), [("V_13_5", [1, 2, 4, 8, 16, 32]), ("V_13_4", [4, 8]), ("V_13_1", [])]
+)
+def test_no_value_is_offered_that_needs_a_later_tileiras(
+    version: str, values: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cuTile takes it of a kernel, and refuses it as it compiles."""
+    from cuda.tile import _compile
+    from cuda.tile._bytecode.version import BytecodeVersion
+
+    found = getattr(BytecodeVersion, version)
+    monkeypatch.setattr(_compile, "_get_max_supported_bytecode_version", lambda folder: found)
+    kinds = TileSearchSpace(variant="wide").space().parameters
+    offered = kinds["num_worker_warps"].values() or () if "num_worker_warps" in kinds else ()
+    assert [value for value in offered if value is not None] == values
+
+
 def test_the_space_is_what_this_cutile_takes() -> None:
     import cuda.tile as ct
 

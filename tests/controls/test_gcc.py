@@ -67,7 +67,13 @@ def test_options_that_change_results_are_offered_on_request_alone(gcc: GccSearch
     assert not {"-ffinite-math-only", "-fassociative-math", "-ffp-contract"} & gcc.space().parameters.keys()
     unsafe = GccSearchSpace(unsafe_math=True, params=False).space().parameters
     assert {"-ffinite-math-only", "-fassociative-math", "-ffp-contract"} <= unsafe.keys()
-    for never in ("-fpack-struct", "-fshort-enums", "-fstack-protector-all", "-fprofile-reorder-functions"):
+    for never in (
+        "-fpack-struct",
+        "-fshort-enums",
+        "-fstack-protector-all",
+        "-fprofile-reorder-functions",
+        "-finline-atomics",
+    ):
         assert never not in unsafe
 
 

@@ -25,7 +25,7 @@ _PLENTY_SHARED = 48 << 10
 
 
 class GpuFailure(StageFailure):
-    """A kernel that failed on the GPU; `kind` is `crashed`, `hung` or `out_of_memory`.
+    """A kernel that failed on the GPU; `kind` is `crashed`, `hung`, `out_of_memory` or `unsupported`.
 
     `retire` says why this process can do no more on its GPU, and has to end; None where it can.
     """

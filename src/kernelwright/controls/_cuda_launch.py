@@ -139,7 +139,7 @@ class Bench:
                 arguments, expected = self._prepared(seed)
                 mine = [self._copied(index, one) for index, one in enumerate(arguments)]
                 packed = loaded.pack(mine)
-                with _crashes_are_said(kernel):
+                with crashes_are_said(kernel):
                     loaded.launch(grid, block, packed, self._stream())
                     self._wait(kernel)
                 self._judge(kernel, seed, arguments, mine, expected)
@@ -162,9 +162,10 @@ class Bench:
             while True:
                 times += self._rounds(lanes, rounds, len(times), pace)
                 found = paired([(base, own) for base, own in times])
-                if found.high / found.low < _NARROW or len(times) * each_s * 2 > _BUDGET_S:
-                    return found
-                if len(times) + rounds > _MOST_ROUNDS:
+                narrow = found.high / found.low < _NARROW
+                spent = len(times) * each_s * 2 > _BUDGET_S or len(times) + rounds > _MOST_ROUNDS
+                if narrow or spent:
+                    self._judge_timed(lanes[-1])
                     return found
 
     def contest(
@@ -182,13 +183,15 @@ class Bench:
         with self._lanes(baseline, baseline, candidate) as lanes:
             pace = self._warm(lanes, candidate[1])
             rounds = int(budget_s / (len(lanes) * pace.each_s + 1e-9))
-            return self._rounds(lanes, max(_FEWEST_ROUNDS, min(rounds, _MOST_ROUNDS)), 0, pace)
+            times = self._rounds(lanes, max(_FEWEST_ROUNDS, min(rounds, _MOST_ROUNDS)), 0, pace)
+            self._judge_timed(lanes[-1])
+            return times
 
     @contextlib.contextmanager
     def _lanes(self, *entries: tuple[Path, str, Configuration]) -> Iterator[list[_Lane]]:
         lanes: list[_Lane] = []
         try:
-            with _crashes_are_said(entries[-1][1]):
+            with crashes_are_said(entries[-1][1]):
                 lanes += [self._lane(*one) for one in entries]
                 yield lanes
         finally:
@@ -302,6 +305,12 @@ class Bench:
                     lasts=True,
                 )
 
+    def _judge_timed(self, lane: _Lane) -> None:
+        """What the last of the timed launches left: right once may be wrong the hundredth time."""
+        seed = self._run.seeds[0]
+        arguments, expected = self._prepared(seed)
+        self._judge(lane.kernel.name, seed, arguments, lane.arguments, expected)
+
     def _stream(self) -> int:
         return int(self._torch.cuda.current_stream().cuda_stream)
 
@@ -319,12 +328,31 @@ class Bench:
 
 
 @contextlib.contextmanager
-def _crashes_are_said(kernel: str) -> Iterator[None]:
-    """What torch raises when a kernel that was launched crashed, as a failure; the context is gone then."""
+def crashes_are_said(kernel: str) -> Iterator[None]:
+    """What torch or a framework raises when a kernel crashed or was refused, as a failure.
+
+    A kernel that crashed takes the context along. Where the GPU still answers, the launch itself was refused,
+    as it always will be.
+    """
     try:
         yield
     except RuntimeError as error:
-        raise GpuFailure(f"{kernel}: {str(error).splitlines()[0]}", kind="crashed", lost=True) from error
+        said = f"{kernel}: {next(iter(str(error).splitlines()), type(error).__name__)}"
+        if type(error).__name__ == "OutOfMemoryError":
+            raise GpuFailure(said, kind="out_of_memory") from error
+        if _answers():
+            raise GpuFailure(said, kind="unsupported", lasts=True) from error
+        raise GpuFailure(said, kind="crashed", lost=True) from error
+
+
+def _answers() -> bool:
+    """Whether the current context still works."""
+    torch: Any = importlib.import_module("torch")
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -343,7 +371,7 @@ class _Lane:
     ) -> None:
         self.kernel = kernel
         self._grid, self._block, self._stream = grid, block, stream
-        self._kept = arguments
+        self.arguments = arguments
         self._packed = kernel.pack(arguments)
 
     def __call__(self) -> None:

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from typing import ClassVar
 
 from kernelwright import files
 from kernelwright import machine
@@ -44,28 +45,35 @@ _ARCHITECTURE = "sm_90"
 class _CubinTarget(MeasuredOnGpu):
     """What targets that one compiler turns into cubins have in common."""
 
-    _kind: str
+    _kind: ClassVar[str]
+    #: The compiler, what it compiles, and the default space of its options.
+    _compiler: ClassVar[str]
+    _sources: ClassVar[str]
+    _space: ClassVar[type[CompilerSearchSpace]]
+    #: What can be chosen besides; PTX has nothing to choose.
+    parameters: Space | None = None
 
     def __init__(
         self,
         source: Path | str,
         entry: str,
-        provider: CompilerSearchSpace | VendorFiles,
+        provider: CompilerSearchSpace | VendorFiles | None = None,
         *,
-        architecture: str | None,
-        run: KernelRun | None,
-        parameters: Space | None,
-        folder: Path | None,
-        build_limits: Limits,
+        architecture: str | None = None,
+        run: KernelRun | None = None,
+        folder: Path | None = None,
+        build_limits: Limits = LIMITS,
     ) -> None:
         super().__init__(run)
+        provider = provider if provider is not None else self._space()
+        if provider.tool != self._compiler:
+            raise UsageError(f"{self._sources} compiled by {self._compiler}, not by {provider.tool}")
         self.source = Path(source).absolute()
         if not self.source.is_file():
             raise UsageError(f"there is no file {self.source}; name the source of a kernel")
         self.entry = entry
         self.provider: Any = provider
         self.architecture = str(architecture or getattr(provider, "architecture", _ARCHITECTURE))
-        self.parameters = parameters
         self._folder = folder
         self.build_limits = build_limits
 
@@ -172,31 +180,7 @@ class PtxTarget(_CubinTarget):
     """
 
     _kind = "ptx"
-
-    def __init__(
-        self,
-        source: Path | str,
-        entry: str,
-        provider: CompilerSearchSpace | VendorFiles | None = None,
-        *,
-        architecture: str | None = None,
-        run: KernelRun | None = None,
-        folder: Path | None = None,
-        build_limits: Limits = LIMITS,
-    ) -> None:
-        provider = provider if provider is not None else PtxasSearchSpace()
-        if provider.tool != "ptxas":
-            raise UsageError(f"PTX is compiled by ptxas, not by {provider.tool}")
-        super().__init__(
-            source,
-            entry,
-            provider,
-            architecture=architecture,
-            run=run,
-            parameters=None,
-            folder=folder,
-            build_limits=build_limits,
-        )
+    _compiler, _sources, _space = "ptxas", "PTX is", PtxasSearchSpace
 
     def _compiled(self, parameters: Configuration, controls: str | Mapping[str, Any]) -> Compiled:
         return compile_ptx(
@@ -218,6 +202,7 @@ class CudaTarget(_CubinTarget):
     """
 
     _kind = "cuda"
+    _compiler, _sources, _space = "nvcc", "CUDA sources are", NvccSearchSpace
 
     def __init__(
         self,
@@ -225,27 +210,12 @@ class CudaTarget(_CubinTarget):
         entry: str,
         provider: CompilerSearchSpace | VendorFiles | None = None,
         *,
-        architecture: str | None = None,
         parameters: Space | None = None,
         flags: tuple[str, ...] = (),
-        run: KernelRun | None = None,
-        folder: Path | None = None,
-        build_limits: Limits = LIMITS,
+        **more: Any,
     ) -> None:
-        provider = provider if provider is not None else NvccSearchSpace()
-        if provider.tool != "nvcc":
-            raise UsageError(f"CUDA sources are compiled by nvcc, not by {provider.tool}")
-        super().__init__(
-            source,
-            entry,
-            provider,
-            architecture=architecture,
-            run=run,
-            parameters=parameters,
-            folder=folder,
-            build_limits=build_limits,
-        )
-        self.flags = flags
+        super().__init__(source, entry, provider, **more)
+        self.parameters, self.flags = parameters, flags
 
     def describe(self) -> dict[str, Any]:
         """Plain JSON that `target_from` reads."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.controls._cuda_launch import Bench
+from kernelwright.controls._cuda_launch import crashes_are_said
 from kernelwright.controls._cuda_launch import KernelRun
 from kernelwright.space import Configuration
 
@@ -23,6 +24,7 @@ class _Lane:
 
     launch: Callable[[], Any]
     name: str
+    arguments: list[Any]
 
     @property
     def kernel(self) -> _Lane:
@@ -47,14 +49,15 @@ class FrameworkBench(Bench):
         for seed in self._run.seeds:
             arguments, expected = self._prepared(seed)
             mine = [self._copied(index, one) for index, one in enumerate(arguments)]
-            self._launched(path, parameters, mine)()
-            self._wait(kernel)
+            with crashes_are_said(kernel):
+                self._launched(path, parameters, mine)()
+                self._wait(kernel)
             self._judge(kernel, seed, arguments, mine, expected)
 
     def _lane(self, path: Path, kernel: str, parameters: Configuration) -> Any:
         arguments, _ = self._prepared(self._run.seeds[0])
         mine = [self._copied(index, one) for index, one in enumerate(arguments)]
-        return _Lane(self._launched(path, parameters, mine), kernel)
+        return _Lane(self._launched(path, parameters, mine), kernel, mine)
 
     def _launched(self, path: Path, parameters: Configuration, arguments: list[Any]) -> Callable[[], Any]:
         grid, _, _ = self._run.sizes(parameters)

@@ -50,6 +50,7 @@ _OTHER = frozenset(
         "-fgraphite-identity",
         "-fharden-compares",
         "-fharden-conditional-branches",
+        "-finline-atomics",
         "-fkeep-gc-roots-live",
         "-flifetime-dse",
         "-flive-patching",

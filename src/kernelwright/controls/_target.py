@@ -21,14 +21,13 @@ from kernelwright.space import Space
 #: What an objective gets: `{}` (the baseline), a hex string, or a list of kernel parameters and hex string.
 Config: TypeAlias = Any
 
-#: What compilers say when it is they who failed, and not the source.
+#: What compilers say, in any case of letters, when it is they who failed, and not the source or the options.
 _CRASHES = (
     "internal compiler error",
-    "PLEASE submit a bug report",
-    "Stack dump:",
-    "Segmentation fault",
-    "ptxas fatal   : (C",
-    "Internal error",
+    "please submit a bug report",
+    "stack dump:",
+    "segmentation fault",
+    "internal error",
     "died due to signal",
 )
 
@@ -67,7 +66,7 @@ class BuildFailure(StageFailure):
 
 def build_status(status: str, log: str) -> str:
     """`compiler_crashed` where the log shows that the compiler failed rather than the source."""
-    crashed = status == "build_failed" and any(mark in log for mark in _CRASHES)
+    crashed = status == "build_failed" and any(mark in log.lower() for mark in _CRASHES)
     return "compiler_crashed" if crashed else status
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import tempfile
+import warnings
 from collections.abc import Iterable
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,7 +101,7 @@ def hints(*, every_value: bool = False) -> dict[str, Parameter]:
     for name, parameter in inspect.signature(kernel.__init__).parameters.items():
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             continue
-        legal = [value for value in _TRIED if _takes(kernel, name, value)]
+        legal = [value for value in _TRIED if _takes(kernel, name, value) and _compiles(name, value)]
         if name == _LEVEL:
             legal = [value for value in legal if value > 0]
         if not every_value and len(legal) > 8:
@@ -119,6 +121,27 @@ def _takes(kernel: type, name: str, value: int) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _compiles(name: str, value: int) -> bool:
+    """Whether the tileiras that is here is given a hint as it stands.
+
+    The kernel takes values that only a later tileiras knows; what becomes of them shows as it is compiled,
+    where cuTile resolves them against the version that it writes for.
+    """
+    from cuda.tile import _compile
+    from cuda.tile import _ir2bytecode
+
+    resolve = getattr(_ir2bytecode, f"_resolve_{name}", None)
+    if resolve is None or len(inspect.signature(resolve).parameters) != 2:
+        return True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            version = _compile._get_max_supported_bytecode_version(tempfile.gettempdir())
+            return bool(resolve(value, version) == value)
+        except Exception:  # noqa: BLE001 - whatever it says, it does not compile
+            return False
 
 
 def _module() -> Any:
