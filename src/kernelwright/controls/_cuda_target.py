@@ -49,7 +49,7 @@ class _CubinTarget(MeasuredOnGpu):
     #: The compiler, what it compiles, and the default space of its options.
     _compiler: ClassVar[str]
     _sources: ClassVar[str]
-    _space: ClassVar[type[CompilerSearchSpace]]
+    _space: ClassVar[type[PtxasSearchSpace] | type[NvccSearchSpace]]
     #: What can be chosen besides; PTX has nothing to choose.
     parameters: Space | None = None
 
