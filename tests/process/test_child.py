@@ -93,6 +93,17 @@ def test_a_child_that_does_not_listen_cannot_block_us(script, monkeypatch):
         child.send({"data": "x" * 5_000_000})
 
 
+def test_whether_a_message_was_taken_is_seen_from_this_side(script):
+    with Child(script("import time; time.sleep(60)"), limits=LIMITS) as child:
+        assert not child.unread()
+        child.send({})
+        assert child.unread()
+    with Child(script(ECHO), limits=LIMITS) as child:
+        child.send({})
+        child.receive(60.0)
+        assert not child.unread()
+
+
 def test_a_child_that_crashes_ends_the_conversation(script):
     code = "import ctypes\nfrom kernelwright_channel import connect\nconnect().receive()\nctypes.string_at(0)"
     with Child(script(code), limits=LIMITS) as child:

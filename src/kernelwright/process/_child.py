@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
 import socket
 import sys
+import termios
 import time
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -156,6 +158,11 @@ class Child:
         earlier call came; of each stream the last `TAIL_BYTES` are kept.
         """
         return self._work.said(since)
+
+    def unread(self) -> bool:
+        """Whether something of what was sent has not been read yet, by whatever in the child."""
+        size = fcntl.ioctl(self._socket.fileno(), termios.TIOCOUTQ, bytes(4))
+        return any(size)
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one message.

@@ -349,7 +349,20 @@ def describe_doing(child: Child) -> list[str]:
         found.append(f"it had {tasks} processes and threads")
     if task_state(Path(f"/proc/{child.pid}")) in "tT":
         found.append("its process was stopped by a signal")
+    if not child.unread() and _waits_for_a_message(child.pid):
+        found.append(
+            "it waits for a message, and the last one was taken: something else in it reads the judge's "
+            "channel, unless it waits at a socket of its own"
+        )
     return found
+
+
+def _waits_for_a_message(pid: int | None) -> bool:
+    """Whether the thread that answers sleeps at a socket; False where that is not to be seen."""
+    try:
+        return "unix_stream" in Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:
+        return False
 
 
 def default_memory_bytes() -> int:

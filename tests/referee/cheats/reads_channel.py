@@ -3,7 +3,7 @@
 catalogue: channel
 baseline: rms_norm
 verdict: hung
-says: made no progress|had not answered after 2 s
+says: something else in it reads the judge's channel
 """
 
 import contextlib
