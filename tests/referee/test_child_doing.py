@@ -17,8 +17,10 @@ CHILDREN = {
     "sleeps": ("connect(); time.sleep(60)", False, ""),
     "waits for us": ("connect().receive(); time.sleep(60)", False, ""),
     "takes our messages": (
-        "c = connect(); threading.Thread(target=c.receive, daemon=True).start()\n"
-        "time.sleep(0.3); c.receive()",
+        (
+            "c = connect(); threading.Thread(target=c.receive, daemon=True).start()\n"
+            "time.sleep(0.3); c.receive()"
+        ),
         True,
         READS,
     ),
