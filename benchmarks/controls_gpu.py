@@ -16,8 +16,8 @@ time. What is written is kept after each step, so that a run that is cut off lea
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import re
@@ -140,14 +140,8 @@ def facts() -> dict[str, Any]:
 def load(what: str) -> Target:
     """The target of an example."""
     framework, _, kernel = what.partition(":")
-    path = EXAMPLES / f"controls_{framework}.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
     sys.path.insert(0, str(EXAMPLES))
-    spec.loader.exec_module(module)
+    module = importlib.import_module(f"controls_{framework}")
     made: Target = module.make_target(kernel) if kernel else module.make_target()
     return made
 

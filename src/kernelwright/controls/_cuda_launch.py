@@ -132,19 +132,12 @@ class Bench:
 
     def check(self, path: Path, kernel: str, parameters: Configuration) -> None:
         """Run the kernel on inputs of each seed. Raises StageFailure of kind `wrong`, `crashed` or `hung`."""
-        grid, block, shared = self._run.sizes(parameters)
-        loaded = LoadedKernel(path, kernel, dynamic_shared=shared)
-        try:
-            for seed in self._run.seeds:
-                arguments, expected = self._prepared(seed)
-                mine = [self._copied(index, one) for index, one in enumerate(arguments)]
-                packed = loaded.pack(mine)
-                with crashes_are_said(kernel):
-                    loaded.launch(grid, block, packed, self._stream())
-                    self._wait(kernel)
-                self._judge(kernel, seed, arguments, mine, expected)
-        finally:
-            loaded.close()
+        for seed in self._run.seeds:
+            self._prepared(seed)
+            with self._lanes((path, kernel, parameters), seed=seed) as [lane]:
+                lane()
+                self._wait(kernel)
+            self._judge(lane, seed)
 
     def race(
         self,
@@ -154,7 +147,8 @@ class Bench:
         rounds: int = _ROUNDS,
     ) -> PairedTime:
         """Time both, in turns; more rounds where the interval is wide. Raises StageFailure."""
-        with self._lanes(baseline, candidate) as lanes:
+        seed = self._run.seeds[0]
+        with self._lanes(baseline, candidate, seed=seed) as lanes:
             pace = self._warm(lanes, candidate[1])
             each_s = pace.each_s
             rounds = max(_FEWEST_ROUNDS, min(rounds, int(_BUDGET_S / (2 * each_s + 1e-9))))
@@ -165,7 +159,7 @@ class Bench:
                 narrow = found.high / found.low < _NARROW
                 spent = len(times) * each_s * 2 > _BUDGET_S or len(times) + rounds > _MOST_ROUNDS
                 if narrow or spent:
-                    self._judge_timed(lanes[-1])
+                    self._judge(lanes[-1], seed)  # right once may be wrong the hundredth time
                     return found
 
     def contest(
@@ -180,19 +174,21 @@ class Bench:
         Nothing is looked at before all rounds are over: their number follows from the budget alone. Raises
         StageFailure.
         """
-        with self._lanes(baseline, baseline, candidate) as lanes:
+        seed = self._run.seeds[0]
+        with self._lanes(baseline, baseline, candidate, seed=seed) as lanes:
             pace = self._warm(lanes, candidate[1])
             rounds = int(budget_s / (len(lanes) * pace.each_s + 1e-9))
             times = self._rounds(lanes, max(_FEWEST_ROUNDS, min(rounds, _MOST_ROUNDS)), 0, pace)
-            self._judge_timed(lanes[-1])
+            self._judge(lanes[-1], seed)
             return times
 
     @contextlib.contextmanager
-    def _lanes(self, *entries: tuple[Path, str, Configuration]) -> Iterator[list[_Lane]]:
+    def _lanes(self, *entries: tuple[Path, str, Configuration], seed: int) -> Iterator[list[_Lane]]:
+        """Kernels, ready to be launched on the inputs of a seed."""
         lanes: list[_Lane] = []
         try:
-            with crashes_are_said(entries[-1][1]):
-                lanes += [self._lane(*one) for one in entries]
+            with _crashes_are_said(entries[-1][1]):
+                lanes += [self._lane(*one, seed) for one in entries]
                 yield lanes
         finally:
             for lane in lanes:
@@ -255,12 +251,15 @@ class Bench:
         if cycles:
             self._torch.cuda._sleep(cycles)
 
-    def _lane(self, path: Path, kernel: str, parameters: Configuration) -> _Lane:
+    def _lane(self, path: Path, kernel: str, parameters: Configuration, seed: int) -> _Lane:
         grid, block, shared = self._run.sizes(parameters)
-        arguments, _ = self._prepared(self._run.seeds[0])
         loaded = LoadedKernel(path, kernel, dynamic_shared=shared)
-        mine = [self._copied(index, one) for index, one in enumerate(arguments)]
-        return _Lane(loaded, grid, block, mine, self._stream())
+        return _Lane(loaded, grid, block, self._fresh(seed), self._stream())
+
+    def _fresh(self, seed: int) -> list[Any]:
+        """The arguments of a seed, with outputs that no other launch writes."""
+        arguments, _ = self._prepared(seed)
+        return [self._copied(index, one) for index, one in enumerate(arguments)]
 
     def _prepared(self, seed: int) -> tuple[list[Any], list[Any]]:
         """The arguments of a seed and what the outputs must be; made once."""
@@ -285,9 +284,10 @@ class Bench:
         fresh = self._torch.empty_like(one)
         return fresh.fill_(math.nan if one.is_floating_point() else _POISON)
 
-    def _judge(
-        self, kernel: str, seed: int, before: Sequence[Any], after: Sequence[Any], expected: Sequence[Any]
-    ) -> None:
+    def _judge(self, lane: _Lane, seed: int) -> None:
+        """What the last of a lane's launches left. Raises StageFailure of kind `wrong`."""
+        kernel, after = lane.kernel.name, lane.arguments
+        before, expected = self._prepared(seed)
         for index, kept in enumerate(self._pristine[seed]):
             if kept is not None and not before[index].equal(kept):
                 before[index].copy_(kept)
@@ -304,12 +304,6 @@ class Bench:
                     kind="wrong",
                     lasts=True,
                 )
-
-    def _judge_timed(self, lane: _Lane) -> None:
-        """What the last of the timed launches left: right once may be wrong the hundredth time."""
-        seed = self._run.seeds[0]
-        arguments, expected = self._prepared(seed)
-        self._judge(lane.kernel.name, seed, arguments, lane.arguments, expected)
 
     def _stream(self) -> int:
         return int(self._torch.cuda.current_stream().cuda_stream)
@@ -328,7 +322,7 @@ class Bench:
 
 
 @contextlib.contextmanager
-def crashes_are_said(kernel: str) -> Iterator[None]:
+def _crashes_are_said(kernel: str) -> Iterator[None]:
     """What torch or a framework raises when a kernel crashed or was refused, as a failure.
 
     A kernel that crashed takes the context along. Where the GPU still answers, the launch itself was refused,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.controls._cuda_launch import Bench
-from kernelwright.controls._cuda_launch import crashes_are_said
 from kernelwright.controls._cuda_launch import KernelRun
 from kernelwright.space import Configuration
 
@@ -44,19 +43,8 @@ class FrameworkBench(Bench):
         super().__init__(run, architecture)
         self._load = load
 
-    def check(self, path: Path, kernel: str, parameters: Configuration) -> None:
-        """Run the kernel on inputs of each seed. Raises StageFailure of kind `wrong`, `crashed` or `hung`."""
-        for seed in self._run.seeds:
-            arguments, expected = self._prepared(seed)
-            mine = [self._copied(index, one) for index, one in enumerate(arguments)]
-            with crashes_are_said(kernel):
-                self._launched(path, parameters, mine)()
-                self._wait(kernel)
-            self._judge(kernel, seed, arguments, mine, expected)
-
-    def _lane(self, path: Path, kernel: str, parameters: Configuration) -> Any:
-        arguments, _ = self._prepared(self._run.seeds[0])
-        mine = [self._copied(index, one) for index, one in enumerate(arguments)]
+    def _lane(self, path: Path, kernel: str, parameters: Configuration, seed: int) -> Any:
+        mine = self._fresh(seed)
         return _Lane(self._launched(path, parameters, mine), kernel, mine)
 
     def _launched(self, path: Path, parameters: Configuration, arguments: list[Any]) -> Callable[[], Any]:

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from dataclasses import field
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 from typing import TYPE_CHECKING
 
-from kernelwright.controls._rounds import status_of
+from kernelwright.controls._rounds import refusal
 from kernelwright.controls._target import Artifact
 from kernelwright.errors import UsageError
 from kernelwright.referee import Contest
@@ -70,8 +71,7 @@ def confirm_on_gpu(
             out = Path(folder) / f"{process}.json"
             answer = evaluate({"seed": drawn.randrange(1 << 30), "out": str(out)})
             if isinstance(answer, Failure):
-                reason = f"{answer.kind}: {answer.reason}".strip(": ")
-                return Verdict(status_of(answer), reason, evidence={"process": process})
+                return Verdict(*refusal(answer), evidence={"process": process})
             found.add(process, json.loads(out.read_text()))
     return found.verdict()
 
@@ -87,14 +87,14 @@ class _Times:
         self.rounds += rounds
         self.processes += [process] * len(rounds)
 
-    def verdict(self, *, seed: int = 0) -> Verdict:
+    def verdict(self) -> Verdict:
         """What they say."""
         base, copy, own = zip(*self.rounds, strict=True)
-        noise = aa_gate(base, copy, seed=seed, processes=self.processes)
+        noise = aa_gate(base, copy, seed=0, processes=self.processes)
         evidence = {"rounds": len(self.rounds), "itself": _ratios(base, copy, self.processes)}
         if noise is not None:
             return Verdict(Status.NOISY, noise, evidence=evidence)
-        said = estimate(base, own, seed=seed, processes=self.processes)
+        said = estimate(base, own, seed=0, processes=self.processes)
         made = Contest(
             "candidate",
             "baseline",
@@ -114,8 +114,6 @@ class _Times:
 
 def _ratios(base: Sequence[float], own: Sequence[float], processes: Sequence[int]) -> list[float]:
     """The median ratio of each process."""
-    from statistics import median
-
     of: dict[int, list[float]] = {}
     for process, before, after in zip(processes, base, own, strict=True):
         of.setdefault(process, []).append(before / after)

@@ -58,6 +58,11 @@ def status_of(failure: Failure) -> Status:
     return _STATUSES.get(failure.kind, Status.CRASHED)
 
 
+def refusal(failure: Failure) -> tuple[Status, str]:
+    """A failure of a search as the status and reason of a verdict."""
+    return status_of(failure), f"{failure.kind}: {failure.reason}".strip(": ")
+
+
 def judge_in_rounds(
     evaluate: Evaluate,
     candidates: Sequence[Candidate],
@@ -109,8 +114,7 @@ def judge_in_rounds(
     for one in candidates:
         status, reason = Status.PASSED, ""
         if one.name in failures:
-            failure = failures[one.name]
-            status, reason = status_of(failure), f"{failure.kind}: {failure.reason}".strip(": ")
+            status, reason = refusal(failures[one.name])
         elif noise is not None:
             status, reason = Status.NOISY, noise
         elif min([*ours, *times[one.name]]) <= 0.0:

@@ -135,12 +135,12 @@ def _compiles(name: str, value: int) -> bool:
     resolve = getattr(_ir2bytecode, f"_resolve_{name}", None)
     if resolve is None or len(inspect.signature(resolve).parameters) != 2:
         return True
+    version = _compile._get_max_supported_bytecode_version(tempfile.gettempdir())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # of a value that it leaves out
         try:
-            version = _compile._get_max_supported_bytecode_version(tempfile.gettempdir())
             return bool(resolve(value, version) == value)
-        except Exception:  # noqa: BLE001 - whatever it says, it does not compile
+        except _module().TileError:
             return False
 
 
